@@ -1,0 +1,53 @@
+"""tikhon learns how strongly to regularise: one L2 strength for each group of weights, for the price of a few fits.
+
+The names below are the public ones. They are imported when first used, so that ``import tikhon`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tikhon._version import __version__
+from tikhon.errors import InputError, TikhonError, TuningWarning
+
+if TYPE_CHECKING:
+    from tikhon.estimators import LogisticRegression, Ridge, load
+    from tikhon.groups import Groups
+    from tikhon.tuners import MM, Direct, Gradient, Grid
+
+__all__ = [
+    "MM",
+    "Direct",
+    "Gradient",
+    "Grid",
+    "Groups",
+    "InputError",
+    "LogisticRegression",
+    "Ridge",
+    "TikhonError",
+    "TuningWarning",
+    "__version__",
+    "load",
+]
+
+_HOMES = {
+    "LogisticRegression": "tikhon.estimators",
+    "Ridge": "tikhon.estimators",
+    "load": "tikhon.estimators",
+    "Groups": "tikhon.groups",
+    "MM": "tikhon.tuners",
+    "Direct": "tikhon.tuners",
+    "Gradient": "tikhon.tuners",
+    "Grid": "tikhon.tuners",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tikhon' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

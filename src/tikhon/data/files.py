@@ -1,0 +1,82 @@
+"""Opening and replacing files: gzip seen by its first bytes, one clear error for each thing that can be wrong."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TypeAlias, cast
+
+from tikhon.errors import FileFormatError, InputError
+
+OnBytes: TypeAlias = Callable[[int, int], None]  # bytes read so far, bytes in the file
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The file's content, unpacked if gzipped, and the file itself (its position tells how far reading got)."""
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file")
+        if not path.is_file():
+            raise InputError(f"{path}: is not a file")
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == _GZIP_MAGIC
+            raw.seek(0)
+            yield (cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw), raw
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileFormatError(f"{path}: the gzip file is cut or damaged ({_first_line(error)})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({_cause(error)})") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse at once what could only fail after the work is done."""
+    folder = path.parent
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; give the name of a file")
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no directory {folder}")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise InputError(f"{path}: cannot be written (permission denied)")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name only when all of it is there; gzipped if the name ends so.
+
+    An error or an interrupt leaves what was there before, and nothing beside it.
+    """
+    check_writable(path)
+    if path.exists() and not path.is_file():  # a pipe or a device keeps its place
+        with path.open("wb") as device:
+            yield device
+        return
+    path = Path(os.path.realpath(path))  # through a symbolic link, not in its place
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as zipped:
+                    yield cast(IO[bytes], zipped)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({_cause(error)})") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _cause(error: OSError) -> str:
+    return (error.strerror or _first_line(error)).lower()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,133 @@
+"""Tables in svmlight (LIBSVM) form: ``target index:value index:value ...`` on each line, indices rising, no zeros.
+
+Files count columns from 1, or from 0 as some programs write them: a file that uses the index 0 counts from 0. Columns
+are named after their number in the file, "f1", "f2" ..., so that a model remembers how its training file counted.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.data.files import reading
+from tikhon.data.tables import Table
+from tikhon.errors import InputError
+
+_MOST_COLUMNS = 2**27  # weights of that many columns fill gigabytes: an index beyond it is a slip
+
+
+def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int | None = None) -> Table:
+    """Read a file; at prediction time the model gives the number of columns and the number of the first one."""
+    from scipy import sparse
+    from sklearn.datasets import load_svmlight_file
+
+    with reading(path) as (content, _):
+        try:
+            X, y = load_svmlight_file(content, dtype=np.float64, zero_based=True)
+        except (ValueError, OverflowError, MemoryError, UnicodeDecodeError) as error:
+            raise _explained(path, error) from None
+    if X.shape[0] == 0:
+        raise InputError(f"{path}: the file has no rows; lines of 'target index:value ...' are due")
+    _check_finite(path, X, y)
+    lowest = int(X.indices.min()) if X.nnz else 1
+    highest = int(X.indices.max()) if X.nnz else 0
+    first = first_index if first_index is not None else int(lowest > 0)
+    if lowest < first:
+        raise InputError(f"{_place_of_index(path, X, 0)}: the index 0, but the model's training file counted from 1")
+    width = highest + 1 - first
+    if n_features is not None and width > n_features:
+        raise InputError(
+            f"{_place_of_index(path, X, highest)}: the index {highest}, but the model has {n_features} columns, "
+            f"{first} to {n_features - 1 + first}"
+        )
+    if n_features is None and not 0 < width <= _MOST_COLUMNS:
+        where = _place_of_index(path, X, highest) if X.nnz else str(path)
+        raise InputError(f"{where}: the largest index is {highest}; from {first} to {_MOST_COLUMNS} is accepted")
+    width = width if n_features is None else n_features
+    shifted = sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
+    columns = tuple(f"f{number}" for number in range(first, first + width))
+    return Table(source=str(path), X=shifted, columns=columns, target=_whole(y), first_index=first)
+
+
+def _whole(y: NDArray[np.float64]) -> NDArray[Any]:
+    is_whole = np.abs(y).max(initial=0.0) < 2**53 and np.array_equal(y, np.round(y))
+    return y.astype(np.int64) if is_whole else y
+
+
+def _check_finite(path: Path, X: Any, y: NDArray[np.float64]) -> None:
+    if not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise InputError(f"{path}, line {_line_of(path, row)}: the target is {y[row]}; a finite number is due")
+    if not np.isfinite(X.data).all():
+        entry = int(np.argmin(np.isfinite(X.data)))
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        raise InputError(
+            f"{path}, line {_line_of(path, row)}: the value of column {X.indices[entry]} is {X.data[entry]}; a finite "
+            "number is due"
+        )
+
+
+def _place_of_index(path: Path, X: Any, index: int) -> str:
+    entry = int(np.argmax(X.indices == index))
+    row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+    return f"{path}, line {_line_of(path, row)}"
+
+
+def _rows(content: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The line number and the fields of each row, without comments and empty lines."""
+    for number, line in enumerate(content, 1):
+        fields = line.split(b"#", 1)[0].split()
+        if fields:
+            yield number, fields
+
+
+def _line_of(path: Path, row: int) -> int:
+    with reading(path) as (content, _):
+        return next((line for place, (line, _) in enumerate(_rows(content)) if place == row), row + 1)
+
+
+def _explained(path: Path, error: Exception) -> InputError:
+    """The error for the first line that is not in svmlight form."""
+    with reading(path) as (content, _):
+        for number, fields in _rows(content):
+            fault = _fault_of(fields)
+            if fault is not None:
+                return InputError(f"{path}, line {number}: {fault}")
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return InputError(f"{path}: cannot be read as svmlight ({first})")
+
+
+def _fault_of(fields: Sequence[bytes]) -> str | None:
+    if not _is_number(fields[0]):
+        return f"{_text(fields[0])} is text where the target, a number, is due"
+    last = -1
+    for field in fields[1:]:
+        name, colon, value = field.partition(b":")
+        if not colon:
+            return f"{_text(field)} is not of the form index:value"
+        if name == b"qid":
+            continue
+        if not name.isdigit():
+            return f"{_text(field)}: the index is not a whole number, 0 or larger"
+        if int(name) >= 2**31:
+            return f"{_text(field)}: the index is too large"
+        if not _is_number(value):
+            return f"{_text(field)}: the value is text where a number is due"
+        if int(name) <= last:
+            return f"{_text(field)}: the indices must rise, but {last} comes before it"
+        last = int(name)
+    return None
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(field: bytes, most: int = 40) -> str:
+    return repr(field[:most].decode("utf-8", "replace") + ("…" if len(field) > most else ""))

@@ -1,0 +1,81 @@
+"""Binary logistic regression."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.linalg import cholesky, cholesky_solve
+from tikhon.kernels.pointwise import logistic_loss_probability
+from tikhon.models.design import Data, active_rows
+from tikhon.models.flat import flat_directions
+from tikhon.models.memo import LastPoint
+from tikhon.objective import Matrix, Product, Vector
+
+
+class Logistic:
+    """sum_i a_i [log(1 + exp(s_i)) - y_i s_i] with s = X w + b, y in {0, 1} and row weights a.
+
+    With p = 1 / (1 + exp(-s)) the gradient is X~'(a (p - y)) and the Hessian X~' diag(a p (1 - p)) X~, where
+    X~ = (X, 1). Weights: p coefficients, then the intercept.
+    """
+
+    is_convex = True
+
+    def __init__(self, X: Data, y: Vector, *, fit_intercept: bool = True, row_weights: Vector | None = None) -> None:
+        self.X, self.y, self.fit_intercept = X, y, fit_intercept
+        self.row_weights = np.ones(len(y)) if row_weights is None else row_weights
+        self._design, rows = active_rows(X, fit_intercept, self.row_weights)
+        self._target, self._weight = y[rows], self.row_weights[rows]
+        self._scores = LastPoint(self._design.scores)
+        self._value = LastPoint(self._loss_gradient)
+
+    @property
+    def n_weights(self) -> int:
+        return self._design.width
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def reweighted(self, row_weights: Vector) -> "Logistic":
+        return Logistic(self.X, self.y, fit_intercept=self.fit_intercept, row_weights=row_weights)
+
+    def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        loss, gradient = self._value.at(weights)
+        return loss, gradient.copy()
+
+    def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        loss, probability = logistic_loss_probability(self._scores.at(weights), self._target)
+        return (self._weight @ loss).item(), self._design.adjoint(self._weight * (probability - self._target))
+
+    def curvature(self, weights: Vector) -> Vector:
+        """a p (1 - p), one per row in use."""
+        _, probability = logistic_loss_probability(self._scores.at(weights), self._target)
+        return self._weight * probability * (1.0 - probability)
+
+    def hessian_at(self, weights: Vector) -> Product:
+        curvature = self.curvature(weights)
+        return lambda v: self._design.adjoint(curvature * self._design.scores(v))
+
+    def hessian_diagonal(self, weights: Vector) -> Vector:
+        return self._design.squares(self.curvature(weights)[:, None])
+
+    def preconditioner(self, weights: Vector, strength: Vector) -> Product:
+        return self._design.preconditioner(self.curvature(weights)[:, None], strength)
+
+    def hessian_matrix(self, weights: Vector) -> Matrix:
+        return self._design.gram(self.curvature(weights))
+
+    @cached_property
+    def factor_cost(self) -> float:
+        return self._design.gram_cost(1)
+
+    def factorise(self, weights: Vector, strength: Vector) -> Product:
+        matrix = self.hessian_matrix(weights)
+        matrix.flat[:: len(strength) + 1] += strength
+        factor = cholesky(matrix)
+        return lambda v: cholesky_solve(factor, v)
+
+    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
+        return flat_directions(self._design, self._weight, unpenalised, 1, common_shift=False)

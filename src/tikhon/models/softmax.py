@@ -1,0 +1,140 @@
+"""Multinomial logistic regression, one row of coefficients per class."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.linalg import cholesky, cholesky_solve
+from tikhon.kernels.pointwise import softmax_loss_probability
+from tikhon.models.design import Data, active_rows, factor_products
+from tikhon.models.flat import flat_directions
+from tikhon.models.memo import LastPoint
+from tikhon.objective import Matrix, Product, Vector
+
+
+class Softmax:
+    """sum_i a_i [log sum_k exp(s_ik) - s_i,y_i] with S = X W' + b, y in {0 .. K-1} and row weights a.
+
+    With P the softmax of the scores and R_ik = a_i (p_ik - [y_i = k]) the gradient is R' X~; the Hessian takes a change
+    D of the scores to a_i (p_ik D_ik - p_ik sum_l p_il D_il). Weights: K x p coefficients row by row, then K intercepts.
+    A common shift of all classes leaves the loss as it is: see ``flat_directions``.
+    """
+
+    is_convex = True
+
+    def __init__(
+        self,
+        X: Data,
+        y: NDArray[np.intp],
+        *,
+        n_classes: int,
+        fit_intercept: bool = True,
+        row_weights: Vector | None = None,
+    ) -> None:
+        self.X, self.y, self.n_classes, self.fit_intercept = X, y, n_classes, fit_intercept
+        self.row_weights = np.ones(len(y)) if row_weights is None else row_weights
+        self._design, rows = active_rows(X, fit_intercept, self.row_weights)
+        self._target, self._weight = y[rows], self.row_weights[rows]
+        self._scores = LastPoint(lambda weights: self._design.scores_many(weights, n_classes))
+        self._value = LastPoint(self._loss_gradient)
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_classes * self._design.width
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def reweighted(self, row_weights: Vector) -> "Softmax":
+        return Softmax(
+            self.X, self.y, n_classes=self.n_classes, fit_intercept=self.fit_intercept, row_weights=row_weights
+        )
+
+    def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        loss, gradient = self._value.at(weights)
+        return loss, gradient.copy()
+
+    def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        loss, residual = softmax_loss_probability(self._scores.at(weights), self._target)
+        residual[np.arange(len(self._target)), self._target] -= 1.0
+        residual *= self._weight[:, None]
+        return (self._weight @ loss).item(), self._design.adjoint_many(residual)
+
+    def probabilities(self, weights: Vector) -> Matrix:
+        """One row per row in use."""
+        return softmax_loss_probability(self._scores.at(weights), self._target)[1]
+
+    def hessian_at(self, weights: Vector) -> Product:
+        """Keeps the n x K probabilities."""
+        probability = self.probabilities(weights)
+        weighted = probability * self._weight[:, None]
+
+        def product(v: Vector) -> Vector:
+            change = self._design.scores_many(v, self.n_classes)
+            change -= np.einsum("ik,ik->i", probability, change)[:, None]
+            change *= weighted
+            return self._design.adjoint_many(change)
+
+        return product
+
+    def hessian_diagonal(self, weights: Vector) -> Vector:
+        return self._design.squares(self._curvature(weights))
+
+    def preconditioner(self, weights: Vector, strength: Vector) -> Product:
+        return self._design.preconditioner(self._curvature(weights), strength)
+
+    def _curvature(self, weights: Vector) -> Matrix:
+        """a_i p_ik (1 - p_ik): each class on its own."""
+        probability = self.probabilities(weights)
+        return self._weight[:, None] * probability * (1.0 - probability)
+
+    def hessian_matrix(self, weights: Vector) -> Matrix:
+        """sum_i a_i (diag(p_i) - p_i p_i') (x) x_i x_i', ordered by class, then column with the intercept last.
+
+        The first term is block diagonal; the second is one product Z'Z with rows z_i = sqrt(a_i) p_i (x) x_i, formed
+        for blocks of rows: far faster than K (K + 1) / 2 small products.
+        """
+        probability = self.probabilities(weights)
+        K, width = self.n_classes, self._design.width
+        matrix = np.zeros((K * width, K * width), order="F")
+        root = np.sqrt(self._weight)[:, None]
+        for rows in self._design.blocks(K * width):
+            X = self._design.block(rows)
+            Z = ((root[rows] * probability[rows])[:, :, None] * X[:, None, :]).reshape(len(X), K * width)
+            matrix -= Z.T @ Z
+        for k in range(K):
+            inside = slice(k * width, (k + 1) * width)
+            matrix[inside, inside] += self._design.gram(self._weight * probability[:, k])
+        return matrix
+
+    @cached_property
+    def factor_cost(self) -> float:
+        n_factor = self._design.n_rows * self.n_weights**2 / 2 + self.n_weights**3 / 3
+        return factor_products(n_factor, 2.0 * self._design.n_stored * self.n_classes)
+
+    @cached_property
+    def _by_class(self) -> NDArray[np.intp]:
+        """The position in the weights of each row of ``hessian_matrix``."""
+        K, p = self.n_classes, self._design.n_columns
+        coefficients = np.arange(K * p).reshape(K, p)
+        if not self.fit_intercept:
+            return coefficients.ravel()
+        return np.column_stack([coefficients, K * p + np.arange(K)]).ravel()
+
+    def factorise(self, weights: Vector, strength: Vector) -> Product:
+        order = self._by_class
+        matrix = self.hessian_matrix(weights)
+        matrix.flat[:: len(strength) + 1] += strength[order]
+        factor = cholesky(matrix)
+
+        def solve(v: Vector) -> Vector:
+            solution = np.empty_like(v)
+            solution[order] = cholesky_solve(factor, v[order])
+            return solution
+
+        return solve
+
+    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
+        return flat_directions(self._design, self._weight, unpenalised, self.n_classes, common_shift=True)

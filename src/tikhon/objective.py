@@ -1,0 +1,122 @@
+"""The protocols that models implement and that solvers and tuners ask for.
+
+Conventions, for every objective:
+
+- the loss is a *sum* over examples, without any penalty; a solver adds ``1/2 sum_j strength_j w_j^2``;
+- weights are one flat float64 vector; methods never modify it and give the same bits when called twice;
+- an objective owns its data: its methods take weights only.
+
+Only ``loss_gradient`` must be written for a model of your own: :func:`tikhon.solvers.with_hessian` adds the rest by
+differences or by complex steps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+Product: TypeAlias = Callable[[Vector], Vector]
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A smooth loss of flat weights."""
+
+    @property
+    def n_weights(self) -> int: ...
+
+    @property
+    def is_convex(self) -> bool: ...
+
+    def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        """The summed loss and its gradient."""
+        ...
+
+    def hessian_at(self, weights: Vector) -> Product:
+        """The map v -> H v at these weights; what depends on the weights alone is computed once."""
+        ...
+
+
+@runtime_checkable
+class Rows(Objective, Protocol):
+    """An objective made of examples (rows, sequences, molecules) that can be weighted and left out."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def reweighted(self, row_weights: Vector) -> "Rows":
+        """The same objective with these weights (of length ``n_rows``) in place of its own; 0 leaves a row out."""
+        ...
+
+
+@runtime_checkable
+class Diagonal(Objective, Protocol):
+    """An objective that knows the diagonal of its Hessian: a preconditioner for conjugate gradients."""
+
+    def hessian_diagonal(self, weights: Vector) -> Vector: ...
+
+
+@runtime_checkable
+class Preconditioned(Objective, Protocol):
+    """An objective that offers more than its diagonal: an approximate inverse of its penalised Hessian."""
+
+    def preconditioner(self, weights: Vector, strength: Vector) -> Product:
+        """A symmetric positive definite map close to v -> (H + diag(strength))^-1 v, and cheap."""
+        ...
+
+
+@runtime_checkable
+class Factorable(Objective, Protocol):
+    """An objective whose penalised Hessian can be factorised, so that Newton steps and implicit gradients are direct."""
+
+    @property
+    def factor_cost(self) -> float:
+        """About how many Hessian products one factorisation is worth; infinite where it must not be tried."""
+        ...
+
+    def factorise(self, weights: Vector, strength: Vector) -> Product:
+        """The map v -> (H + diag(strength))^-1 v; raises ``numpy.linalg.LinAlgError`` if not positive definite."""
+        ...
+
+
+@runtime_checkable
+class Flat(Objective, Protocol):
+    """An objective that knows in which directions it is flat."""
+
+    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
+        """An orthonormal basis, n_weights x d, of the flat directions among the unpenalised weights.
+
+        None where there are too many unpenalised weights to find it.
+        """
+        ...
+
+
+@runtime_checkable
+class Majorisable(Objective, Protocol):
+    """An objective that offers a convex upper bound touching it at given weights."""
+
+    def majoriser_at(self, weights: Vector) -> Objective:
+        """A convex objective that differs at ``weights`` by a constant, and nowhere else lies below."""
+        ...
+
+
+@runtime_checkable
+class Multiple(Objective, Protocol):
+    """A positive multiple of another objective: strengths divided by the factor belong to that one."""
+
+    @property
+    def factor(self) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One split of the data: an objective to train on, one to judge by, and the summed row weights of each."""
+
+    train: Objective
+    holdout: Objective
+    train_weight: float
+    holdout_weight: float

@@ -1,0 +1,71 @@
+"""Frozen results of fits and tunings."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tikhon.objective import Vector
+
+FitStatus: TypeAlias = Literal["converged", "max_iter", "stalled"]
+TuneStatus: TypeAlias = Literal["converged", "max_steps", "stalled", "interrupted"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitResult:
+    """The answer of a solver: minimise loss + 1/2 sum strength w^2 with the strengths given."""
+
+    weights: Vector
+    loss: float  # without the penalty
+    value: float  # with it
+    residual: float  # norm of the gradient over its norm at zero weights
+    n_iter: int
+    n_products: int  # Hessian-vector products; 0 for direct factorisations
+    status: FitStatus
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step:
+    """One step of a tuner. ``criterion`` is what the tuner lowers: a held-out loss, a negative log posterior."""
+
+    number: int
+    strengths: Vector  # one per group, fixed ones included
+    criterion: float
+    gradient_norm: float | None = None  # largest entry of the projected gradient in theta
+    residual: float = 0.0  # worst of the fits and linear solves made for this step
+    n_iter: int = 0  # solver iterations spent on this step
+    seconds: float = 0.0  # since the start of the tuning
+    accepted: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TuneResult:
+    """What a tuner found and how."""
+
+    tuner: str
+    strengths: dict[str, float]  # by group name, as used for ``weights``
+    weights: Vector  # fitted on all data with these strengths
+    criterion_name: str  # "held-out loss per unit of weight", "negative log posterior" ...
+    criterion: float | None
+    train_loss: float  # summed loss of ``weights`` on all data, without penalty
+    status: TuneStatus
+    reason: str
+    worst_residual: float
+    trace: tuple[Step, ...]
+    n_fits: int
+    seconds: float
+    notes: tuple[str, ...] = ()  # folds that shrank, strengths carried over how, grids that widened ...
+    warnings: tuple[str, ...] = ()  # a bound was hit, weights vanished ...: estimators turn them into TuningWarning
+    extras: dict[str, Any] = field(default_factory=dict)  # noise_variance, grid curve ...: plain numbers and lists
+
+    @property
+    def converged(self) -> bool:
+        return self.status == "converged"
+
+    def summary(self) -> str:
+        """One line for people."""
+        criterion = "" if self.criterion is None else f", {self.criterion_name} {self.criterion:.6g}"
+        return (
+            f"{self.tuner}: {self.status} ({self.reason}) after {len(self.trace)} steps, {self.n_fits} fits, "
+            f"{self.seconds:.2f} s{criterion}"
+        )

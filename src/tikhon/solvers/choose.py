@@ -1,0 +1,65 @@
+"""Which solver suits an objective."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tikhon.errors import InputError
+from tikhon.objective import Factorable, Objective, Vector
+from tikhon.results import FitResult
+from tikhon.solvers.lbfgs import LBFGS
+from tikhon.solvers.newton import Newton
+from tikhon.solvers.newton_cg import NewtonCG
+
+MOST_FACTORED = 4000  # weights: their matrix takes 128 MB
+MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """Minimises loss + 1/2 sum strength w^2, from a warm start, until the residual is at most ``tol``."""
+
+    def minimise(
+        self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
+    ) -> FitResult: ...
+
+
+def prefers_factors(objective: Objective) -> bool:
+    """Is factorising this objective's Hessian cheaper than products with it?"""
+    return (
+        isinstance(objective, Factorable)
+        and objective.n_weights <= MOST_FACTORED
+        and objective.factor_cost <= MOST_PRODUCTS
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto:
+    """Newton by factorisation where that is cheap, else by conjugate gradients."""
+
+    tol: float = 1e-8
+    max_iter: int = 200
+
+    def minimise(
+        self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
+    ) -> FitResult:
+        solver = (Newton if prefers_factors(objective) else NewtonCG)(tol=self.tol, max_iter=self.max_iter)
+        return solver.minimise(objective, strength, start, tol=tol)
+
+
+SOLVERS: dict[str, type[Auto] | type[Newton] | type[NewtonCG] | type[LBFGS]] = {
+    "auto": Auto,
+    "newton": Newton,
+    "newton-cg": NewtonCG,
+    "lbfgs": LBFGS,
+}
+
+
+def make_solver(solver: str | Solver, *, tol: float, max_iter: int) -> Solver:
+    """A solver from its name, or the solver itself."""
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise InputError(f"solver={solver!r} is not known: write one of {', '.join(map(repr, SOLVERS))}")
+        return SOLVERS[solver](tol=tol, max_iter=max_iter)
+    if not isinstance(solver, Solver):
+        raise InputError(f"solver={solver!r} is neither a name nor an object with a 'minimise' method")
+    return solver

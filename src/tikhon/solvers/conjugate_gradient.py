@@ -1,0 +1,51 @@
+"""Preconditioned conjugate gradients: the linear solves of Newton steps and of implicit gradients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tikhon.objective import Product, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSolve:
+    """x with A x ~ b, the relative residual ||A x - b|| / ||b||, and how it ended."""
+
+    solution: Vector
+    residual: float
+    n_products: int
+    converged: bool
+    negative_curvature: bool
+
+
+def solve(
+    product: Product, right: Vector, *, precondition: Product, tol: float, max_iter: int, start: Vector | None = None
+) -> LinearSolve:
+    """Solve A x = b for symmetric positive definite A, given as v -> A v, from a warm start.
+
+    Stops where the recurrence's residual is below ``tol * ||b||``; the residual that is reported is computed anew, so
+    that it can be trusted. Negative curvature ends the iteration and is said.
+    """
+    norm = float(np.linalg.norm(right))
+    if norm == 0.0:
+        return LinearSolve(np.zeros_like(right), 0.0, 0, True, False)
+    x = np.zeros_like(right) if start is None else start.copy()
+    r = right.copy() if start is None else right - product(x)
+    n_products = 0 if start is None else 1
+    z = precondition(r)
+    direction, rho, negative = z.copy(), float(r @ z), False
+    while n_products < max_iter and np.linalg.norm(r) > tol * norm:
+        image = product(direction)
+        n_products += 1
+        curvature = float(direction @ image)
+        if curvature <= 0.0:
+            negative = True
+            break
+        step = rho / curvature
+        x += step * direction
+        r -= step * image
+        z = precondition(r)
+        rho, previous = float(r @ z), rho
+        direction = z + (rho / previous) * direction
+    residual = float(np.linalg.norm(right - product(x))) / norm if n_products else float(np.linalg.norm(r)) / norm
+    return LinearSolve(x, residual, n_products + 1, residual <= 10.0 * tol and not negative, negative)

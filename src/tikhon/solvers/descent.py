@@ -1,0 +1,193 @@
+"""Bounded descent by quasi-Newton or conjugate-gradient directions, as a machine that asks and is told.
+
+The caller evaluates; the machine only says where. So a step can be rejected, an evaluation repeated with more accuracy,
+and the whole state saved between two evaluations and taken up again. It serves as the outer loop of hyperparameter
+learning, as the L-BFGS solver of inner problems and as the direct rival of majorization-minimization.
+
+    state = descent.start(x)
+    while not done:
+        state = descent.tell(state, *evaluate(descent.ask(state)))
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.objective import Vector
+
+Method = Literal["quasi-newton", "conjugate-gradient"]
+SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
+SMALLEST_STEP = 1e-10
+GROWTH = 3.0  # of the step where the slope does not flatten
+LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below would spoil the approximation
+
+
+@dataclass(frozen=True, eq=False)
+class DescentState:
+    """All that the machine remembers; arrays and numbers only, so that it can be written to a file."""
+
+    x: Vector  # the best point so far
+    value: float  # NaN before the first evaluation
+    gradient: Vector
+    direction: Vector
+    step: float  # the next point is x + step * direction, cut off at the bounds
+    moves: NDArray[np.float64]  # the last differences of points, oldest first
+    changes: NDArray[np.float64]  # and of gradients
+    accepted: bool  # was the last evaluation a step forward?
+    stalled: bool  # no step along the steepest descent lowers the value
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled)])
+        return {
+            "x": self.x, "gradient": self.gradient, "direction": self.direction, "moves": self.moves,
+            "changes": self.changes, "scalars": scalars,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
+        value, step, accepted, stalled = map(float, arrays["scalars"])
+        return DescentState(
+            arrays["x"], value, arrays["gradient"], arrays["direction"], step, arrays["moves"], arrays["changes"],
+            bool(accepted), bool(stalled),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Descent:
+    """Minimise within bounds: L-BFGS or Polak-Ribiere directions on the free variables, backtracking along the
+    projected path (Bertsekas 1982)."""
+
+    method: Method = "quasi-newton"
+    lower: float = -np.inf
+    upper: float = np.inf
+    memory: int = 10
+    first_move: float = np.inf  # largest entry of the very first step
+    largest_move: float = np.inf  # and of any
+    metric: Vector | None = None  # a guess of the Hessian's diagonal
+    relative_curvature: float | None = None  # or of its size, in units of the first value
+    noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
+
+    def start(self, x: Vector) -> DescentState:
+        x = np.clip(x, self.lower, self.upper)
+        none = np.zeros((0, len(x)))
+        return DescentState(x, np.nan, np.zeros_like(x), np.zeros_like(x), 0.0, none, none, True, False)
+
+    def ask(self, state: DescentState) -> Vector:
+        """The next point to evaluate."""
+        return np.clip(state.x + state.step * state.direction, self.lower, self.upper)
+
+    def tell(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
+        """Take the value and gradient at the point that was asked."""
+        if np.isnan(state.value):
+            return self._depart(replace(state, value=value, gradient=gradient, accepted=True))
+        x = self.ask(state)
+        move = x - state.x
+        promised = float(state.gradient @ move)
+        lower = value <= state.value + SUFFICIENT * promised or (
+            abs(value - state.value) <= self.noise * abs(value)
+            and np.linalg.norm(gradient) < np.linalg.norm(state.gradient)
+        )
+        if np.isfinite(value) and lower:
+            return self._depart(
+                self._remember(state, x, value, gradient, move), self._least_move(state, move, gradient)
+            )
+        return self._shorten(state, value, promised)
+
+    def rebase(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
+        """Replace the value and gradient at the best point by better ones, and set out from there anew."""
+        return self._depart(replace(state, value=value, gradient=gradient))
+
+    def projected_gradient(self, state: DescentState) -> Vector:
+        """The gradient where a step down is possible, 0 where a bound is in the way."""
+        return np.where(self._free(state), state.gradient, 0.0)
+
+    def _free(self, state: DescentState) -> NDArray[np.bool_]:
+        held = ((state.x <= self.lower) & (state.gradient > 0)) | ((state.x >= self.upper) & (state.gradient < 0))
+        return ~held
+
+    def _remember(self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector) -> DescentState:
+        change = gradient - state.gradient
+        moves, changes = state.moves, state.changes
+        if float(move @ change) > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
+            keep = slice(-self.memory + 1, None) if self.memory > 1 else slice(0, 0)
+            moves, changes = np.vstack([moves[keep], move]), np.vstack([changes[keep], change])
+        return replace(
+            state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True,
+            direction=state.step * state.direction,
+        )  # fmt: skip
+
+    def _least_move(self, state: DescentState, move: Vector, gradient: Vector) -> float:
+        """How far to go at least: three times the last step where the slope did not flatten along it, else nothing."""
+        steepens = float(move @ (gradient - state.gradient)) <= 0.0
+        return GROWTH * float(np.abs(move).max(initial=0.0)) if steepens else 0.0
+
+    def _shorten(self, state: DescentState, value: float, promised: float) -> DescentState:
+        """A shorter step along the same direction, by a parabola through what is known."""
+        shrink = 0.1
+        if np.isfinite(value):
+            curvature = value - state.value - promised
+            shrink = float(np.clip(-promised / (2.0 * curvature), 0.1, 0.5)) if curvature > 0 else 0.5
+        step = shrink * state.step
+        if step > SMALLEST_STEP:
+            return replace(state, step=step, accepted=False)
+        if len(state.moves):  # forget the curvature and try the gradient itself
+            none = np.zeros((0, len(state.x)))
+            fresh = replace(state, moves=none, changes=none, direction=np.zeros_like(state.x), accepted=False)
+            return replace(self._depart(fresh), accepted=False)
+        return replace(state, accepted=False, stalled=True)
+
+    def _depart(self, state: DescentState, least: float = 0.0) -> DescentState:
+        """Choose the direction of the next step."""
+        free = self._free(state)
+        downhill = np.where(free, -state.gradient, 0.0)
+        if self.method == "quasi-newton":
+            direction = self._two_loop(state, downhill, free)
+        else:
+            direction = self._conjugate(state, downhill, free)
+        if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
+            direction = downhill if self.metric is None else downhill / self.metric
+        if not len(state.moves) and self.relative_curvature is not None:
+            direction = direction / (self.relative_curvature * max(abs(state.value), 1e-300))
+        largest = float(np.abs(direction).max(initial=0.0))
+        most = self.largest_move if len(state.moves) else self.first_move
+        if 0.0 < largest < least:
+            direction, largest = direction * (least / largest), least
+        if largest > most:
+            direction = direction * (most / largest)
+        return replace(state, direction=direction, step=1.0, stalled=largest == 0.0)
+
+    def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:
+        """The L-BFGS direction on the free variables (Nocedal 1980)."""
+        masked = (
+            (np.where(free, s, 0.0), np.where(free, y, 0.0)) for s, y in zip(state.moves, state.changes, strict=True)
+        )
+        usable = [(s, y, float(s @ y)) for s, y in masked if float(s @ y) > 0.0]
+        q = downhill.copy()
+        applied = []
+        for s, y, sy in reversed(usable):
+            a = float(s @ q) / sy
+            q -= a * y
+            applied.append(a)
+        if self.metric is not None:
+            q /= self.metric
+        if usable:
+            s, y, sy = usable[-1]
+            q *= sy / float(y @ (y if self.metric is None else y / self.metric))
+        for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
+            q += (a - float(y @ q) / sy) * s
+        return np.where(free, q, 0.0)
+
+    def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:
+        """Polak-Ribiere, restarted where it would go uphill, scaled by the curvature along the last step."""
+        if not len(state.moves):
+            return downhill
+        move, change = state.moves[-1], state.changes[-1]
+        before = -(state.gradient - change)  # downhill at the point before
+        beta = max(
+            0.0, float(downhill @ (downhill - np.where(free, before, 0.0))) / max(float(before @ before), 1e-300)
+        )
+        length = float(move @ move) / float(move @ change)  # inverse curvature
+        last = move * float(np.sqrt(before @ before)) / max(float(np.linalg.norm(move)), 1e-300)
+        return np.where(free, length * (downhill + beta * last), 0.0)

@@ -1,0 +1,51 @@
+"""L-BFGS, for objectives without cheap Hessian products."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tikhon.objective import Objective, Vector
+from tikhon.results import FitResult, FitStatus
+from tikhon.solvers.descent import Descent
+from tikhon.solvers.penalised import EPSILON, penalised
+
+
+@dataclass(frozen=True, kw_only=True)
+class LBFGS:
+    """Limited-memory quasi-Newton with the diagonal of the Hessian at the start as its first guess."""
+
+    tol: float = 1e-8
+    max_iter: int = 5000
+    memory: int = 10
+
+    def minimise(
+        self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
+    ) -> FitResult:
+        problem = penalised(objective, strength)
+        tol = self.tol if tol is None else tol
+        weights = problem.project(np.zeros(objective.n_weights) if start is None else start)
+        descent = Descent(memory=self.memory, metric=problem.diagonal(weights), noise=16.0 * EPSILON)
+        state = descent.start(weights)
+        status: FitStatus = "max_iter"
+        n_iter, n_flat, reason = 0, 0, ""
+        while True:
+            before = state.value
+            _, value, gradient = problem.value_gradient(descent.ask(state))
+            state = descent.tell(state, value, gradient)
+            residual = problem.residual(state.gradient)
+            if residual <= tol:
+                status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
+                break
+            # Where the value no longer falls in double precision, no line search can go on.
+            n_flat = n_flat + 1 if abs(before - value) <= 4.0 * EPSILON * abs(value) else 0
+            if state.stalled or n_flat >= 20:
+                status, reason = "stalled", f"the value no longer falls; residual {residual:.1e}"
+                break
+            if n_iter >= self.max_iter:
+                reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
+                break
+            n_iter += 1
+        weights = problem.project(state.x)  # the metric moves along flat directions
+        loss, value, gradient = problem.value_gradient(weights)
+
+        return problem.result(weights, loss, value, gradient, n_iter, 0, status, reason)

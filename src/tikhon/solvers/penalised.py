@@ -1,0 +1,105 @@
+"""The inner problem, loss + 1/2 sum strength w^2, and what all solvers need to know about it."""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tikhon.objective import Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Vector
+from tikhon.results import FitResult, FitStatus
+
+FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
+FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
+EPSILON = float(np.finfo(float).eps)
+
+_scales: "WeakKeyDictionary[Objective, float]" = WeakKeyDictionary()
+
+
+def gradient_scale(objective: Objective) -> float:
+    """The norm of the loss gradient at zero weights: the unit in which residuals are measured.
+
+    It does not depend on where a solver starts, so a warm start that is good enough is seen to be (scikit-learn issue
+    6524 tells what happens otherwise), nor on the strengths, since the penalty is flat at zero.
+    """
+    scale = _scales.get(objective)
+    if scale is None:
+        scale = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])) or 1.0
+        _scales[objective] = scale
+    return scale
+
+
+@dataclass(frozen=True, eq=False)
+class Penalised:
+    """An objective with its strengths (one per weight), and the basis of its flat directions."""
+
+    objective: Objective
+    strength: Vector
+    flat: Matrix
+    scale: float
+
+    def value_gradient(self, weights: Vector) -> tuple[float, float, Vector]:
+        """Loss, penalised value, penalised gradient."""
+        loss, gradient = self.objective.loss_gradient(weights)
+        pull = self.strength * weights
+        gradient = self.project(gradient + pull)
+        return float(loss), float(loss + 0.5 * (pull @ weights)), gradient
+
+    def project(self, v: Vector) -> Vector:
+        """Take the flat directions out of a vector."""
+        return v - self.flat @ (self.flat.T @ v) if self.flat.shape[1] else v
+
+    def diagonal(self, weights: Vector) -> Vector:
+        """The diagonal of the penalised Hessian, or the strengths alone where the objective does not tell its own."""
+        diagonal = self.strength
+        if isinstance(self.objective, Diagonal):
+            diagonal = diagonal + self.objective.hessian_diagonal(weights)
+        floor = 1e-8 * float(diagonal.max(initial=0.0))
+        return np.maximum(diagonal, floor if floor > 0 else 1.0)
+
+    def preconditioner(self, weights: Vector) -> Product:
+        """An approximate inverse of the penalised Hessian for conjugate gradients, without the flat directions."""
+        if isinstance(self.objective, Preconditioned):
+            apply = self.objective.preconditioner(weights, self.strength)
+            return lambda v: self.project(apply(v))
+        diagonal = self.diagonal(weights)
+        return lambda v: self.project(v / diagonal)
+
+    def lifted(self) -> Vector:
+        """Strengths with a trifle on unpenalised weights where some directions are flat, so that a factor exists."""
+        if not self.flat.shape[1]:
+            return self.strength
+        return self.strength + _trifle(self.objective, self.strength, FLAT_STRENGTH)
+
+    def residual(self, gradient: Vector) -> float:
+        return float(np.linalg.norm(gradient)) / self.scale
+
+    def result(
+        self, weights: Vector, loss: float, value: float, gradient: Vector, n_iter: int, n_products: int, status: FitStatus,
+        reason: str,
+    ) -> FitResult:  # fmt: skip
+        return FitResult(
+            weights=weights, loss=loss, value=value, residual=self.residual(gradient), n_iter=n_iter,
+            n_products=n_products, status=status, reason=reason,
+        )  # fmt: skip
+
+
+def penalised(objective: Objective, strength: Vector) -> Penalised:
+    """Find the flat directions and the scale; unpenalised weights too many to analyse get a trifling strength."""
+    unpenalised = strength == 0.0
+    flat = np.zeros((objective.n_weights, 0))
+    if unpenalised.any() and isinstance(objective, Flat):
+        found = objective.flat_directions(unpenalised)
+        if found is None:
+            strength = strength + _trifle(objective, strength, FALLBACK_STRENGTH)
+        else:
+            flat = found
+    return Penalised(objective, strength, flat, gradient_scale(objective))
+
+
+def _trifle(objective: Objective, strength: Vector, relative: float) -> Vector:
+    """A small multiple of the mean curvature of the unpenalised weights, on them only."""
+    unpenalised = strength == 0.0
+    zeros = np.zeros(objective.n_weights)
+    curvature = objective.hessian_diagonal(zeros) if isinstance(objective, Diagonal) else np.ones(objective.n_weights)
+    mean = float(curvature[unpenalised].mean())
+    return np.where(unpenalised, relative * (mean if mean > 0 else 1.0), 0.0)

@@ -1,0 +1,45 @@
+"""What every tuner is, and the few things that all of them do in the same way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+from tikhon.groups import Groups
+from tikhon.objective import Objective, Pair
+from tikhon.results import Step, TuneResult
+from tikhon.solvers import Solver
+
+Rescale: TypeAlias = Literal["none", "n"]
+Start: TypeAlias = float | Mapping[str, float]  # strengths to begin with: one for all groups, or by name
+OnStep: TypeAlias = Callable[[Step], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """All that a tuner is given: the data as an objective, who shares a strength, how to split, how to solve."""
+
+    objective: Objective  # all data
+    groups: Groups
+    solver: Solver
+    pairs: Sequence[Pair] = ()  # train and hold-out views of the objective; empty for tuners that need none
+    total_weight: float = 1.0  # summed row weights of all data, to carry strengths over with rescale="n"
+    rescale: Rescale = "none"
+    n_jobs: int = 1  # threads over pairs
+    on_step: OnStep | None = None
+    notes: tuple[str, ...] = field(default=())  # what the caller already knows, kept in the result
+
+
+@runtime_checkable
+class Tuner(Protocol):
+    """Learns the strengths of the groups that are not fixed, and fits the weights with them."""
+
+    name: ClassVar[str]
+    needs_pairs: ClassVar[bool]  # True: cannot work without hold-out data
+    needs_likelihood: ClassVar[bool]  # True: the loss must be a negative log-likelihood, noise included
+
+    @property
+    def checkpoint(self) -> str | None:
+        """A file written after every step, from which a killed run goes on."""
+        ...
+
+    def tune(self, problem: Problem) -> TuneResult: ...

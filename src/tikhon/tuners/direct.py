@@ -1,0 +1,77 @@
+"""Direct minimisation of the integrated-out objective: the rival of majorization-minimization in the 2009 paper."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tikhon.objective import Diagonal
+from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.solvers.descent import Descent, DescentState
+from tikhon.solvers.penalised import gradient_scale
+from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.finish import finish
+from tikhon.tuners.integrated import IntegratedOut
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import check_prior, check_steps, starting_theta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direct:
+    """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from zero weights.
+
+    The strengths are read off the weights at the end. ``start`` only scales the first step.
+    """
+
+    name: ClassVar[str] = "direct"
+    needs_pairs: ClassVar[bool] = False
+    needs_likelihood: ClassVar[bool] = True
+
+    alpha: float = 0.0
+    beta: float = 1.0
+    start: Start = 1.0
+    tol: float = 1e-5  # norm of the gradient over that of the loss at zero weights
+    max_steps: int = 2000
+    memory: int = 10
+    checkpoint: str | None = None
+
+    def tune(self, problem: Problem) -> TuneResult:
+        check_prior(self.alpha, self.beta)
+        check_steps(self.max_steps, self.tol)
+        groups = problem.groups
+        integrated = IntegratedOut(problem.objective, groups, self.alpha, self.beta)
+        scale = gradient_scale(problem.objective)
+        zeros = np.zeros(problem.objective.n_weights)
+        metric = groups.expand(groups.strengths(starting_theta(self.start, groups)))
+        if isinstance(problem.objective, Diagonal):
+            metric = metric + problem.objective.hessian_diagonal(zeros)
+        descent = Descent(
+            memory=self.memory, metric=np.maximum(metric, 1e-8 * max(float(metric.max()), 1.0)), noise=1e-14
+        )
+        journal = Journal(self, problem)
+        saved = journal.resume()
+        state = descent.start(zeros) if saved is None else DescentState.from_arrays(saved[0])
+        status: TuneStatus = "max_steps"
+        residual = np.inf if np.isnan(state.value) else float(np.linalg.norm(state.gradient)) / scale
+        try:
+            while len(journal.trace) < self.max_steps and residual > self.tol:
+                state = descent.tell(state, *integrated.loss_gradient(descent.ask(state)))
+                residual = float(np.linalg.norm(state.gradient)) / scale
+                step = Step(
+                    number=len(journal.trace) + 1, strengths=integrated.strengths(state.x), criterion=float(state.value),
+                    gradient_norm=residual, n_iter=1, seconds=journal.seconds, accepted=state.accepted,
+                    note="" if state.accepted else "shortened",
+                )  # fmt: skip
+                journal.record(step, state.arrays(), {})
+                if state.stalled:
+                    status = "stalled"
+                    break
+            if residual <= self.tol:
+                status = "converged"
+        except KeyboardInterrupt:
+            status = "interrupted"
+        reason = f"gradient {residual:.1e} of its size at zero weights, tol is {self.tol:.1e}"
+        return finish(
+            self.name, problem, journal, integrated.strengths(state.x), state.x, criterion_name="negative log posterior",
+            criterion=float(state.value), status=status, reason=reason,
+        )  # fmt: skip

@@ -1,0 +1,114 @@
+"""The end of every tuning: fit on all data with the strengths found, and say what deserves a look."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tikhon.groups import Groups
+from tikhon.objective import Majorisable, Multiple, Objective, Vector
+from tikhon.results import TuneResult, TuneStatus
+from tikhon.tuners.base import Problem
+from tikhon.tuners.journal import Journal
+
+VANISHED = 0.01  # share of the loss that the penalised weights explain; below it they are as good as gone
+SHOWN = 5  # names in a message
+
+
+def finish(
+    name: str,
+    problem: Problem,
+    journal: Journal,
+    strengths: Vector,
+    start: Vector | None,
+    *,
+    criterion_name: str,
+    criterion: float | None,
+    status: TuneStatus,
+    reason: str,
+    notes: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+    extras: Mapping[str, Any] | None = None,
+) -> TuneResult:
+    """Fit all data with these strengths, one per group, from ``start``, and wrap up.
+
+    Where the loss is not convex but has a convex bound, that bound at ``start`` is what is fitted; if the bound is a
+    multiple of another objective, its factor is kept, since strengths over the factor are those of the other.
+    """
+    objective = convex_bound(problem.objective, np.zeros(problem.objective.n_weights) if start is None else start)
+    extras = dict(extras or {}) | ({"loss_factor": objective.factor} if isinstance(objective, Multiple) else {})
+    fit = problem.solver.minimise(objective, problem.groups.expand(strengths), start)
+    journal.saw(fit.residual)
+    if fit.status != "converged":
+        warnings = (*warnings, f"the final fit did not converge: {fit.reason}; raise max_iter or tol")
+    if learned_vanished(objective, problem.groups, fit.weights):
+        warnings = (
+            *warnings,
+            "the weights shrank to nearly nothing and the model predicts almost a constant: "
+            "if you expected a signal, try tuner='gradient' or 'grid', other groups, or standardize=True",
+        )
+    return TuneResult(
+        tuner=name,
+        strengths=problem.groups.named(strengths),
+        weights=fit.weights,
+        criterion_name=criterion_name,
+        criterion=criterion,
+        train_loss=float(problem.objective.loss_gradient(fit.weights)[0]),
+        status=status,
+        reason=reason,
+        worst_residual=journal.worst_residual,
+        trace=tuple(journal.trace),
+        n_fits=journal.n_fits,
+        seconds=journal.seconds,
+        notes=problem.notes + notes,
+        warnings=warnings,
+        extras={"n_iter": fit.n_iter, **extras},
+    )
+
+
+def convex_bound(objective: Objective, weights: Vector) -> Objective:
+    """The objective itself, or the convex bound that touches it at these weights where it offers one."""
+    return objective.majoriser_at(weights) if isinstance(objective, Majorisable) else objective
+
+
+def carried_over(problem: Problem, strengths: Vector) -> tuple[Vector, tuple[str, ...]]:
+    """Strengths for the refit on all data, and a note that says how they follow from those found on the training parts.
+
+    With rescale="none" a strength is a prior's precision and stays; with "n" learned ones grow with the data.
+    """
+    if problem.rescale == "none" or not problem.pairs:
+        return strengths, ("strengths carried over to all data unchanged (rescale='none')",)
+    train = float(np.mean([pair.train_weight for pair in problem.pairs]))
+    ratio = problem.total_weight / train
+    note = f"learned strengths multiplied by {ratio:.6g}, the ratio of all data to the training part (rescale='n')"
+    return np.where(problem.groups.learned, strengths * ratio, strengths), (note,)
+
+
+def learned_vanished(objective: Objective, groups: Groups, weights: Vector) -> bool:
+    """Does the loss hardly change when all penalised weights are set to 0?"""
+    penalised = groups.index >= 0
+    if not penalised.any():
+        return False
+    loss = objective.loss_gradient(weights)[0]
+    without = objective.loss_gradient(np.where(penalised, 0.0, weights))[0]
+    return bool(without - loss < VANISHED * abs(without))
+
+
+def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[float, float]) -> tuple[str, ...]:
+    """A sentence for the learned groups at either bound."""
+    found = []
+    for bound, side, advice in (
+        (bounds[0], "lower", "they are hardly penalised: lower the bound, or fix them at 0 with `strengths`"),
+        (
+            bounds[1],
+            "upper",
+            "their weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
+        ),
+    ):
+        at = groups.learned & np.isclose(np.log(np.maximum(strengths, 1e-300)), np.log(bound), rtol=0.0, atol=1e-6)
+        names = [groups.names[i] for i in np.flatnonzero(at)]
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            listed = ", ".join(map(repr, names[:SHOWN])) + more
+            found.append(f"the strength of {listed} is at its {side} bound {bound:.3g}; {advice}")
+    return tuple(found)

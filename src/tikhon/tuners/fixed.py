@@ -1,0 +1,34 @@
+"""No tuning: strengths as given."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tikhon.errors import InputError
+from tikhon.results import TuneResult
+from tikhon.tuners.base import Problem
+from tikhon.tuners.finish import finish
+from tikhon.tuners.journal import Journal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """Fits once. Every group needs a fixed strength."""
+
+    name: ClassVar[str] = "none"
+    needs_pairs: ClassVar[bool] = False
+    needs_likelihood: ClassVar[bool] = False
+    checkpoint: str | None = None
+
+    def tune(self, problem: Problem) -> TuneResult:
+        groups = problem.groups
+        if groups.learned.any():
+            missing = groups.names[int(np.flatnonzero(groups.learned)[0])]
+            raise InputError(
+                f"tuner=None learns nothing, but group {missing!r} has no strength: give it one in `strengths`"
+            )
+        return finish(
+            self.name, problem, Journal(self, problem), groups.fixed, None, criterion_name="none", criterion=None,
+            status="converged", reason="strengths as given",
+        )  # fmt: skip

@@ -1,0 +1,199 @@
+"""Descent of held-out loss in the log strengths, by implicit gradients (Do, Foo, Ng 2008)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.errors import InputError
+from tikhon.objective import Vector
+from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.solvers import HESSIANS, HessianMethod
+from tikhon.solvers.descent import Descent, DescentState, Method
+from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.finish import bound_warnings, carried_over, finish
+from tikhon.tuners.hypergradient import Hypergradient, Warm, hypergradient
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import check_bounds, check_pairs, check_steps, starting_theta
+from tikhon.tuners.workers import Mapper, workers
+
+FIRST_ACCURACY = 1e-2  # of fits and linear solves at the start
+FINEST_ACCURACY = 1e-9
+ACCURACY_SHARE = 0.1  # of the relative size of the gradient: accuracy grows as the gradient shrinks
+TIGHTEN = 1e-2
+FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
+CURVATURE = 0.03  # of the loss, in log strength: typical near the best strength, and only the first step relies on it
+LEAST_DECREASE = 1e-6  # of the loss: a step that gains less is the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradient:
+    """Minimises held-out loss over theta = log strength, for any number of groups.
+
+    Each evaluation fits every training part, warm-started, and makes one linear solve per part. Fits and solves are only
+    as accurate as the size of the gradient deserves. An evaluation that cannot be trusted is repeated with more
+    accuracy; if that does not help, the step is shortened; the trace says which.
+    """
+
+    name: ClassVar[str] = "gradient"
+    needs_pairs: ClassVar[bool] = True
+    needs_likelihood: ClassVar[bool] = False
+
+    method: Method = "quasi-newton"
+    hessian: HessianMethod = "analytic"
+    start: Start = 1.0
+    bounds: tuple[float, float] = (2.0**-20, 2.0**20)
+    tol: float = 3e-4  # largest entry of the gradient, relative to the loss
+    max_steps: int = 100
+    checkpoint: str | None = None
+
+    def tune(self, problem: Problem) -> TuneResult:
+        check_pairs(problem, self.name)
+        check_steps(self.max_steps, self.tol)
+        lower, upper = np.log(check_bounds(self.bounds))
+        if self.method not in ("quasi-newton", "conjugate-gradient"):
+            raise InputError(f"method={self.method!r}: write 'quasi-newton' or 'conjugate-gradient'")
+        if self.hessian not in HESSIANS:
+            raise InputError(f"hessian={self.hessian!r}: write one of {', '.join(map(repr, HESSIANS))}")
+        descent = Descent(
+            method=self.method,
+            lower=lower,
+            upper=upper,
+            first_move=FIRST_MOVE,
+            largest_move=LARGEST_MOVE,
+            relative_curvature=CURVATURE,
+        )
+        journal = Journal(self, problem)
+        with workers(problem.n_jobs, len(problem.pairs)) as mapper:
+            run = _Run(self, problem, descent, journal, mapper)
+            status, reason = run.descend()
+        strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
+        return finish(
+            self.name, problem, journal, strengths, run.average_weights(),
+            criterion_name="held-out loss per unit of weight", criterion=run.state.value, status=status, reason=reason,
+            notes=carried, warnings=bound_warnings(problem.groups, problem.groups.strengths(run.state.x), self.bounds),
+        )  # fmt: skip
+
+
+class _Run:
+    """The state of one tuning between two evaluations."""
+
+    def __init__(self, tuner: Gradient, problem: Problem, descent: Descent, journal: Journal, mapper: Mapper) -> None:
+        self._tuner, self._problem, self._descent, self._journal, self._mapper = (
+            tuner,
+            problem,
+            descent,
+            journal,
+            mapper,
+        )
+        self.state = descent.start(starting_theta(tuner.start, problem.groups))
+        self._accuracy, self._error, self._decrease = FIRST_ACCURACY, 0.0, np.inf
+        self._warm: Warm | None = None
+        self._restore()
+
+    def descend(self) -> tuple[TuneStatus, str]:
+        try:
+            while True:
+                ended = self._ended()
+                if ended is not None:
+                    return ended
+                self._advance()
+        except KeyboardInterrupt:
+            if np.isnan(self.state.value):
+                raise
+            return (
+                "interrupted",
+                f"interrupted after {len(self._journal.trace)} steps; the best strengths so far are used",
+            )
+
+    def average_weights(self) -> Vector | None:
+        """The mean of the weights of all training parts: a good start for the fit on all data."""
+        return None if self._warm is None else np.mean(self._warm.weights, axis=0)
+
+    def _ended(self) -> tuple[TuneStatus, str] | None:
+        if np.isnan(self.state.value):
+            return None
+        size, limit = self._gradient_size(), self._tuner.tol * abs(self.state.value)
+        if size <= limit:
+            return "converged", f"largest entry of the gradient {size:.1e} <= {limit:.1e}"
+        if self._decrease <= LEAST_DECREASE * abs(self.state.value):
+            return "converged", f"the last step lowered the held-out loss by {self._decrease:.1e} only"
+        if self.state.stalled:
+            return "stalled", f"no step lowers the held-out loss further; largest entry of the gradient {size:.1e}"
+        if len(self._journal.trace) >= self._tuner.max_steps:
+            return (
+                "max_steps",
+                f"gradient {size:.1e} > {limit:.1e} after {self._tuner.max_steps} steps; raise max_steps or tol",
+            )
+        return None
+
+    def _gradient_size(self) -> float:
+        return float(np.abs(self._descent.projected_gradient(self.state)).max(initial=0.0))
+
+    def _evaluate(self, theta: Vector, accuracy: float, warm: Warm | None) -> Hypergradient:
+        found = hypergradient(
+            self._problem, theta, accuracy=accuracy, hessian=self._tuner.hessian, warm=warm, mapper=self._mapper
+        )
+        self._journal.saw(*[found.residual] * len(self._problem.pairs))
+        return found
+
+    def _advance(self) -> None:
+        """One evaluation (or two, where the first cannot be trusted), and what follows from it."""
+        first = np.isnan(self.state.value)
+        theta = self._descent.ask(self.state)
+        found, notes = self._evaluate(theta, self._accuracy, self._warm), []
+        if found.poor:
+            notes.append(f"tightened ({found.poor})")
+            found = self._evaluate(theta, TIGHTEN * self._accuracy, found.warm)
+        rejected = bool(found.poor) and not first
+        if rejected:
+            notes.append(f"rejected ({found.poor})")
+        before = self.state
+        after = self._descent.tell(before, np.inf if rejected else found.value, found.gradient)
+        if not after.accepted and not rejected and self._within_error(found) and self._accuracy > FINEST_ACCURACY:
+            notes.append("tightened (the change is within the error of the fits)")
+            self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
+            base = self._evaluate(before.x, self._accuracy, self._warm)
+            self.state, self._warm, self._error = (
+                self._descent.rebase(before, base.value, base.gradient),
+                base.warm,
+                base.error,
+            )
+        else:
+            self.state = after
+            if after.accepted:
+                self._decrease = np.inf if first else before.value - after.value
+                self._warm, self._error = found.warm, found.error
+                relative = self._gradient_size() / max(abs(self.state.value), 1e-300)
+                self._accuracy = float(np.clip(ACCURACY_SHARE * relative, FINEST_ACCURACY, self._accuracy))
+            elif not rejected:
+                notes.append("damped (the held-out loss did not fall)")
+        self._record(theta, found, after.accepted, "; ".join(notes))
+
+    def _within_error(self, found: Hypergradient) -> bool:
+        return abs(found.value - self.state.value) <= 10.0 * (found.error + self._error)
+
+    def _record(self, theta: Vector, found: Hypergradient, accepted: bool, note: str) -> None:
+        step = Step(
+            number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.value,
+            gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
+            seconds=self._journal.seconds, accepted=accepted, note=note,
+        )  # fmt: skip
+        arrays: dict[str, NDArray[np.float64]] = {
+            f"descent.{name}": value for name, value in self.state.arrays().items()
+        }
+        if self._warm is not None:
+            arrays |= {"weights": np.array(self._warm.weights), "adjoints": np.array(self._warm.adjoints)}
+        numbers = {"accuracy": self._accuracy, "error": self._error, "decrease": self._decrease}
+        self._journal.record(step, arrays, numbers)
+
+    def _restore(self) -> None:
+        saved = self._journal.resume()
+        if saved is None:
+            return
+        arrays, numbers = saved
+        self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
+        self._accuracy, self._error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
+        if "weights" in arrays:
+            self._warm = Warm(tuple(arrays["weights"]), tuple(arrays["adjoints"]))

@@ -1,0 +1,210 @@
+"""Grid search over one strength, widened at its border and refined around its best."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.errors import InputError
+from tikhon.objective import Vector
+from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.tuners.base import Problem
+from tikhon.tuners.finish import bound_warnings, carried_over, finish
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import check_bounds, check_pairs
+from tikhon.tuners.workers import Mapper, workers
+
+
+def _default_values() -> tuple[float, ...]:
+    return tuple(float(v) for v in 2.0 ** np.arange(-10, 11))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Tries strengths, one for all learned groups, and keeps the one with the lowest held-out loss.
+
+    Values are tried from the strongest to the weakest, each fit starting where the two before it point. While the best value is
+    at the border, the grid goes on beyond it, within ``bounds``. Then ``refine`` times the gaps on both sides of the
+    best are halved (on the logarithmic scale). With ``one_standard_error`` the strongest value is taken whose mean loss
+    over the folds is within a standard error of the best.
+    """
+
+    name: ClassVar[str] = "grid"
+    needs_pairs: ClassVar[bool] = True
+    needs_likelihood: ClassVar[bool] = False
+
+    values: tuple[float, ...] = field(default_factory=_default_values)
+    widen: bool = True
+    refine: int = 2
+    bounds: tuple[float, float] = (2.0**-30, 2.0**30)
+    one_standard_error: bool = False
+    extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
+    inner_tol: float = 1e-4  # residual of each fit; the last one is as accurate as the solver says
+    checkpoint: str | None = None
+
+    def tune(self, problem: Problem) -> TuneResult:
+        check_pairs(problem, self.name)
+        values = self._checked(problem)
+        journal = Journal(self, problem)
+        search = _Search(problem, journal, self)
+        search.restore()
+        status: TuneStatus = "converged"
+        with workers(problem.n_jobs, len(problem.pairs)) as mapper:
+            try:
+                search.evaluate(mapper, np.sort(values)[::-1], "")
+                if self.widen:
+                    self._widen(search, mapper)
+                for _ in range(self.refine):
+                    search.evaluate(mapper, search.gaps(), "refined")
+            except KeyboardInterrupt:
+                status = "interrupted"
+                if not search.tried:
+                    raise
+        chosen = search.chosen(self.one_standard_error)
+        strengths, carried = carried_over(problem, problem.groups.with_common(chosen))
+        n_widened = sum(step.note == "widened" for step in journal.trace)
+        notes = (f"the grid was widened by {n_widened} values",) if n_widened else ()
+        mean, error = search.curve()
+        order = np.argsort(search.tried)
+        warnings = (
+            bound_warnings(problem.groups, np.full(problem.groups.count, chosen), self.bounds) if self.widen else ()
+        )
+        if not self.widen and chosen in (min(search.tried), max(search.tried)) and len(search.tried) > 1:
+            warnings = (
+                f"the best strength, {chosen:.3g}, is at the border of the grid: set widen=True or give more values",
+            )
+        tried = np.array(search.tried)
+        return finish(
+            self.name, problem, journal, strengths, None, criterion_name="held-out loss per unit of weight",
+            criterion=float(mean[search.tried.index(chosen)]), status=status,
+            reason=f"{len(tried)} strengths from {tried.min():.3g} to {tried.max():.3g} tried on {len(problem.pairs)} splits",
+            notes=notes + carried, warnings=warnings,
+            extras={"grid": {
+                "strengths": tried[order].tolist(), "losses": mean[order].tolist(),
+                "standard_errors": error[order].tolist(), "chosen": chosen,
+            }},
+        )  # fmt: skip
+
+    def _checked(self, problem: Problem) -> NDArray[np.float64]:
+        values = np.unique(np.asarray(self.values, dtype=float))
+        if values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
+            raise InputError(f"values={self.values!r}: a grid needs one or more finite strengths larger than 0")
+        if not isinstance(self.refine, int | np.integer) or self.refine < 0:
+            raise InputError(f"refine={self.refine!r}: write a whole number, 0 or larger")
+        check_bounds(self.bounds)
+        if self.one_standard_error and len(problem.pairs) < 2:
+            raise InputError("one_standard_error=True needs two or more folds: set cv")
+        return values
+
+    def _widen(self, search: "_Search", mapper: Mapper) -> None:
+        """Go on beyond the border while the best is there, by the grid's own last ratio."""
+        for side, bound in ((1, self.bounds[1]), (-1, self.bounds[0])):
+            while len(search.tried) > 1 and search.best() == search.border(side) and search.border(side) != bound:
+                beyond = search.border(side) * search.ratio(side)
+                search.evaluate(mapper, np.array([min(beyond, bound) if side > 0 else max(beyond, bound)]), "widened")
+
+
+class _Search:
+    """What has been tried: a loss per value and pair, and the weights near the best, to start from."""
+
+    def __init__(self, problem: Problem, journal: Journal, grid: Grid) -> None:
+        self.tried: list[float] = []
+        self.losses: list[Vector] = []  # per unit of weight, one per pair
+        self._weights: dict[float, list[Vector]] = {}
+        self._problem, self._journal = problem, journal
+        self._inner_tol, self._extrapolate = grid.inner_tol, grid.extrapolate
+
+    def restore(self) -> None:
+        saved = self._journal.resume()
+        if saved is not None:
+            arrays, _ = saved
+            self.tried, self.losses = arrays["tried"].tolist(), list(arrays["losses"])
+            self._weights = {float(v): list(w) for v, w in zip(arrays["kept"], arrays["weights"], strict=True)}
+
+    def evaluate(self, mapper: Mapper, values: Vector, note: str) -> None:
+        problem = self._problem
+        for value in values:
+            if float(value) in self.tried:
+                continue
+            strengths = problem.groups.with_common(float(value))
+            strength = problem.groups.expand(strengths)
+            starts = self._predicted(float(value))
+
+            def fit(
+                k: int, strength: Vector = strength, starts: list[Vector] | None = starts
+            ) -> tuple[float, Vector, float, int]:
+                pair = problem.pairs[k]
+                result = problem.solver.minimise(
+                    pair.train, strength, starts[k] if starts else None, tol=self._inner_tol
+                )
+                loss = pair.holdout.loss_gradient(result.weights)[0] / pair.holdout_weight
+                return float(loss), result.weights, result.residual, result.n_iter
+
+            fits = mapper(fit, range(len(problem.pairs)))
+            self._journal.saw(*(f[2] for f in fits))
+            self.tried.append(float(value))
+            self.losses.append(np.array([f[0] for f in fits]))
+            self._weights[float(value)] = [f[1] for f in fits]
+            self._forget()
+            step = Step(
+                number=len(self._journal.trace) + 1, strengths=strengths, criterion=float(self.curve()[0][-1]),
+                residual=max(f[2] for f in fits), n_iter=sum(f[3] for f in fits), seconds=self._journal.seconds, note=note,
+            )  # fmt: skip
+            state = {
+                "tried": np.array(self.tried), "losses": np.array(self.losses), "kept": np.array(list(self._weights)),
+                "weights": np.array(list(self._weights.values())),
+            }  # fmt: skip
+            self._journal.record(step, state, {})
+
+    def curve(self) -> tuple[Vector, Vector]:
+        """Mean held-out loss of each value tried, weighted as the data are, and its standard error over the pairs."""
+        share = np.array([pair.holdout_weight for pair in self._problem.pairs])
+        losses = np.array(self.losses)
+        mean = losses @ (share / share.sum())
+        if losses.shape[1] < 2:
+            return mean, np.zeros_like(mean)
+        return mean, losses.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
+
+    def best(self) -> float:
+        """The value with the lowest loss; of equal ones the strongest."""
+        mean, _ = self.curve()
+        return max(v for v, loss in zip(self.tried, mean, strict=True) if loss == mean.min())
+
+    def chosen(self, one_standard_error: bool) -> float:
+        if not one_standard_error:
+            return self.best()
+        mean, error = self.curve()
+        limit = mean.min() + error[self.tried.index(self.best())]
+        return max(v for v, loss in zip(self.tried, mean, strict=True) if loss <= limit)
+
+    def border(self, side: int) -> float:
+        return max(self.tried) if side > 0 else min(self.tried)
+
+    def ratio(self, side: int) -> float:
+        """Between the last two values on one side, pointing outwards."""
+        ordered = sorted(self.tried)
+        return ordered[-1] / ordered[-2] if side > 0 else ordered[0] / ordered[1]
+
+    def gaps(self) -> Vector:
+        """The geometric middles of the gaps beside the best value, the stronger first."""
+        ordered = sorted(self.tried)
+        at = ordered.index(self.best())
+        around = ordered[max(at - 1, 0) : at + 2]
+        return np.array([np.sqrt(a * b) for a, b in itertools.pairwise(around)])[::-1]
+
+    def _predicted(self, value: float) -> list[Vector] | None:
+        """Where to start: on the line, in log strength, through the weights of the two nearest values."""
+        near = sorted(self._weights, key=lambda v: abs(np.log(v / value)))[:2]
+        if len(near) < 2 or not self._extrapolate:
+            return self._weights[near[0]] if near else None
+        share = float(np.clip(np.log(value / near[0]) / np.log(near[1] / near[0]), -1.0, 1.0))
+        return [a + share * (b - a) for a, b in zip(self._weights[near[0]], self._weights[near[1]], strict=True)]
+
+    def _forget(self) -> None:
+        """Keep the weights of the last value, of the borders and around the best only: they may be large."""
+        ordered = sorted(self.tried)
+        at = ordered.index(self.best())
+        keep = {*self.tried[-2:], ordered[0], ordered[-1], *ordered[max(at - 1, 0) : at + 2]}
+        self._weights = {v: w for v, w in self._weights.items() if v in keep}

@@ -1,0 +1,156 @@
+"""The gradient of held-out loss in the log strengths (Do, Foo, Ng 2008, Algorithm 1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tikhon.objective import Factorable, Objective, Pair, Product, Vector
+from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
+from tikhon.solvers.conjugate_gradient import solve
+from tikhon.solvers.penalised import Penalised, penalised
+from tikhon.tuners.base import Problem
+from tikhon.tuners.workers import Mapper
+
+FIT_SHARE = 5e-2  # a fit is so much more accurate than the linear solve: its error enters through the curvature too
+MOST_PRODUCTS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Warm:
+    """Where fits and linear solves start: one vector of weights and one adjoint per pair."""
+
+    weights: tuple[Vector, ...]
+    adjoints: tuple[Vector, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Hypergradient:
+    """Held-out loss per unit of weight at theta, its gradient, and how far both can be trusted."""
+
+    value: float
+    gradient: Vector  # one per learned group
+    error: float  # estimated error of the value from inexact fits, already corrected for to first order
+    residual: float  # worst of the fits and linear solves
+    poor: str  # why it should not be trusted, or empty
+    n_iter: int
+    n_products: int
+    warm: Warm
+
+
+@dataclass(frozen=True, eq=False)
+class _OnePair:
+    loss: float
+    correction: float
+    per_group: Vector
+    fit_residual: float
+    solve_residual: float
+    poor: str
+    n_iter: int
+    n_products: int
+    weights: Vector
+    adjoint: Vector
+
+
+def hypergradient(
+    problem: Problem,
+    theta: Vector,
+    *,
+    accuracy: float = 1e-8,
+    hessian: HessianMethod = "analytic",
+    warm: Warm | None = None,
+    mapper: Mapper | None = None,
+) -> Hypergradient:
+    """L(theta) = sum over pairs of holdout loss at w*(theta), per unit of held-out weight, and dL/dtheta.
+
+    dL/dtheta_g = -exp(theta_g) sum_{j in g} w_j x_j where (hess train + diag s) x = grad holdout, equations (10) and
+    (11): **one** linear solve per pair, however many groups there are. The value is corrected by x'r, where r is what
+    is left of the training gradient: the first-order effect of stopping a fit early.
+    """
+    groups, pairs = problem.groups, problem.pairs
+    strengths = groups.strengths(theta)
+    strength = groups.expand(strengths)
+
+    def evaluate(k: int) -> _OnePair:
+        start = (None, None) if warm is None else (warm.weights[k], warm.adjoints[k])
+        return _one_pair(problem, pairs[k], strength, accuracy, hessian, *start)
+
+    mapper = mapper or _in_turn
+    parts: list[_OnePair] = mapper(evaluate, range(len(pairs)))
+    total = sum(pair.holdout_weight for pair in pairs)
+    per_group = np.sum([part.per_group for part in parts], axis=0)
+    poor = "; ".join(f"split {k + 1}: {part.poor}" for k, part in enumerate(parts) if part.poor)
+    return Hypergradient(
+        value=sum(part.loss - part.correction for part in parts) / total,
+        gradient=-(strengths * per_group)[groups.learned] / total,
+        error=sum(abs(part.correction) for part in parts) / total,
+        residual=max(max(part.fit_residual, part.solve_residual) for part in parts),
+        poor=poor,
+        n_iter=sum(part.n_iter for part in parts),
+        n_products=sum(part.n_products for part in parts),
+        warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts)),
+    )
+
+
+def _in_turn(function: object, items: Sequence[int]) -> list[_OnePair]:
+    return [function(item) for item in items]  # type: ignore[operator]
+
+
+def _one_pair(
+    problem: Problem, pair: Pair, strength: Vector, accuracy: float, hessian: HessianMethod, start: Vector | None,
+    adjoint_start: Vector | None,
+) -> _OnePair:  # fmt: skip
+    fit_tol = FIT_SHARE * accuracy
+    fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
+    inner = penalised(pair.train, strength)
+    loss, right = pair.holdout.loss_gradient(fit.weights)
+    right = inner.project(right)
+    adjoint, residual, n_products, solved = _adjoint(inner, fit.weights, right, accuracy, hessian, adjoint_start)
+    left_over = inner.value_gradient(fit.weights)[2]
+    poor = ""
+    if fit.status != "converged" and fit.residual > 10.0 * fit_tol:
+        poor = f"fit: {fit.reason}"
+    elif not solved:
+        poor = f"linear solve stopped at residual {residual:.1e}, {accuracy:.1e} was asked"
+    return _OnePair(
+        float(loss), float(adjoint @ left_over), problem.groups.collect(fit.weights * adjoint), fit.residual, residual,
+        poor, fit.n_iter, fit.n_products + n_products, fit.weights, adjoint,
+    )  # fmt: skip
+
+
+def _adjoint(
+    inner: Penalised, weights: Vector, right: Vector, accuracy: float, hessian: HessianMethod, start: Vector | None
+) -> tuple[Vector, float, int, bool]:
+    """x with (H + diag s) x = right: the solution, its relative residual, products used, and whether it is good."""
+    product = HESSIANS[hessian](inner.objective, weights)
+
+    def penalised_product(v: Vector) -> Vector:
+        return inner.project(product(v)) + inner.strength * v
+
+    if hessian == "analytic" and isinstance(inner.objective, Factorable) and prefers_factors(inner.objective):
+        direct = _by_factor(inner.objective, inner, weights, right, penalised_product)
+        if direct is not None:
+            return *direct, 1, True
+    found = solve(
+        penalised_product, right, precondition=inner.preconditioner(weights), tol=accuracy, max_iter=MOST_PRODUCTS,
+        start=start,
+    )  # fmt: skip
+    return found.solution, found.residual, found.n_products, found.converged
+
+
+def _by_factor(
+    objective: Objective, inner: Penalised, weights: Vector, right: Vector, product: Product
+) -> tuple[Vector, float] | None:
+    """Solve directly, with one step of refinement; None where the matrix is not positive definite."""
+    assert isinstance(objective, Factorable)
+    try:
+        inverse = objective.factorise(weights, inner.lifted())
+    except np.linalg.LinAlgError:
+        return None
+    solution = inner.project(inverse(right))
+    norm = float(np.linalg.norm(right)) or 1.0
+    left = right - product(solution)
+    if np.linalg.norm(left) > 1e-12 * norm:
+        solution = solution + inner.project(inverse(left))
+        left = right - product(solution)
+    return solution, float(np.linalg.norm(left)) / norm

@@ -1,0 +1,92 @@
+"""The record of a tuning: its trace, its clock, and the file from which a killed run goes on."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.data.safefile import read_file, write_file
+from tikhon.errors import InputError
+from tikhon.results import Step
+from tikhon.tuners.base import Problem, Tuner
+
+FORMAT = 1
+
+
+class Journal:
+    """Collects steps, tells ``on_step``, and keeps the checkpoint up to date.
+
+    The checkpoint holds the arrays and numbers that the tuner gives with each step, so that what follows does not depend
+    on whether the run was interrupted. It names the data, groups and settings it belongs to by a fingerprint.
+    """
+
+    def __init__(self, tuner: Tuner, problem: Problem) -> None:
+        self.trace: list[Step] = []
+        self.n_fits = 0
+        self.worst_residual = 0.0
+        self._problem = problem
+        self._path = tuner.checkpoint
+        self._fingerprint = _fingerprint(tuner, problem) if self._path is not None else ""
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def resume(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+        """The arrays and numbers of the last step of an earlier run, or None; the trace is restored."""
+        if self._path is None or not os.path.exists(self._path):
+            return None
+        header, arrays = read_file(self._path, kind="checkpoint", max_version=FORMAT)
+        if header["fingerprint"] != self._fingerprint:
+            raise InputError(
+                f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings: delete it or name another file"
+            )
+        strengths = arrays.pop("trace.strengths")
+        self.trace = [Step(**row, strengths=strengths[i]) for i, row in enumerate(header["trace"])]
+        self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]
+        self._start = time.perf_counter() - (self.trace[-1].seconds if self.trace else 0.0)
+        return arrays, header["numbers"]
+
+    def saw(self, *residuals: float) -> None:
+        """Count fits and remember the worst residual among them."""
+        self.n_fits += len(residuals)
+        self.worst_residual = max(self.worst_residual, *residuals)
+
+    def record(self, step: Step, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Add a step with the state that follows it; write the checkpoint beside and rename; tell the listener."""
+        self.trace.append(step)
+        if self._path is not None:
+            rows = [{f.name: getattr(s, f.name) for f in fields(s) if f.name != "strengths"} for s in self.trace]
+            header = {
+                "fingerprint": self._fingerprint, "trace": rows, "numbers": dict(numbers), "n_fits": self.n_fits,
+                "worst_residual": self.worst_residual,
+            }  # fmt: skip
+            state = dict(arrays) | {"trace.strengths": np.array([s.strengths for s in self.trace])}
+            write_file(self._path, kind="checkpoint", version=FORMAT, header=header, arrays=state)
+        if self._problem.on_step is not None:
+            self._problem.on_step(step)
+
+
+def _fingerprint(tuner: Tuner, problem: Problem) -> str:
+    """A digest of the settings, the groups, and what the data do to fixed pseudo-random weights."""
+    digest = hashlib.sha256()
+    settings = {name: value for name, value in asdict(tuner).items() if name != "checkpoint"}  # type: ignore[call-overload]
+    digest.update(json.dumps([tuner.name, settings, repr(problem.solver), problem.rescale], default=repr).encode())
+    groups = problem.groups
+    digest.update(json.dumps(groups.names).encode())
+    digest.update(groups.index.tobytes() + groups.fixed.tobytes())
+    probe = (
+        np.random.default_rng(0).normal(size=problem.objective.n_weights) / max(problem.objective.n_weights, 1) ** 0.5
+    )
+    for objective in [problem.objective, *(side for pair in problem.pairs for side in (pair.train, pair.holdout))]:
+        loss, gradient = objective.loss_gradient(probe)
+        # Ten digits: sums of floating-point numbers may differ in the last ones between machines.
+        digest.update(f"{loss:.10e} {np.linalg.norm(gradient):.10e}".encode())
+    return digest.hexdigest()

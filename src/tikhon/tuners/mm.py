@@ -1,0 +1,149 @@
+"""Majorization-minimization (Foo, Do, Ng 2009, Algorithms 1 and 2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.objective import Objective, Vector
+from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.solvers.penalised import gradient_scale
+from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.finish import convex_bound, finish
+from tikhon.tuners.integrated import IntegratedOut
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import check_prior, check_steps, starting_theta
+
+FIRST_ACCURACY = 5e-2  # residual of the first fit
+FURTHEST = 10.0  # an accelerated step, in units of the plain one
+SHARE = 0.1  # of the gradient that a change of strengths brings is left after the fit that follows
+
+
+@dataclass(frozen=True, kw_only=True)
+class MM:
+    """Learns strengths from the training data alone: no hold-out set, no grid.
+
+    Alternates C_j = (n_j/2 + alpha) / (1/2 ||w_j||^2 + beta) with a fit at these strengths. Each fit lowers a bound that
+    touches the integrated-out objective, so that objective falls in every step; a fit need not be exact for that, and
+    early ones are not: they are as accurate as the strengths are settled.
+    """
+
+    name: ClassVar[str] = "mm"
+    needs_pairs: ClassVar[bool] = False
+    needs_likelihood: ClassVar[bool] = True
+
+    alpha: float = 0.0
+    beta: float = 1.0
+    start: Start = 1.0
+    tol: float = 1e-3  # largest change of a log strength in the last step
+    max_steps: int = 200
+    accelerate: bool = True  # rough early fits, longer steps along a slow approach; False: the paper's to the letter
+    checkpoint: str | None = None
+
+    def tune(self, problem: Problem) -> TuneResult:
+        check_prior(self.alpha, self.beta)
+        check_steps(self.max_steps, self.tol)
+        journal = Journal(self, problem)
+        run = _Run(self, problem, journal)
+        status: TuneStatus = "max_steps"
+        try:
+            while len(journal.trace) < self.max_steps and run.change > self.tol:
+                run.advance()
+            if run.change <= self.tol:
+                status = "converged"
+        except KeyboardInterrupt:
+            status = "interrupted"
+        reason = f"log strengths changed by {run.change:.1e} in the last step" + (
+            "" if status == "converged" else f", tol is {self.tol:.1e}; raise max_steps"
+        )
+        return finish(
+            self.name, problem, journal, run.updated, run.weights, criterion_name="negative log posterior",
+            criterion=run.value, status=status, reason=reason,
+        )  # fmt: skip
+
+
+class _Run:
+    """Where one tuning stands: the accepted weights, the strengths they were fitted with, and those they ask for."""
+
+    def __init__(self, tuner: MM, problem: Problem, journal: Journal) -> None:
+        self._tuner, self._problem, self._journal = tuner, problem, journal
+        self._integrated = IntegratedOut(problem.objective, problem.groups, tuner.alpha, tuner.beta)
+        self.weights = np.zeros(problem.objective.n_weights)
+        self.value, self.change = np.inf, np.inf
+        self._strengths = self.updated = problem.groups.strengths(starting_theta(tuner.start, problem.groups))
+        self._next = self.updated  # the strengths of the next fit: those asked for, or further along
+        self._restore()
+
+    def advance(self) -> None:
+        """Fit at the next strengths; where an accelerated step does not lower the objective, take it back."""
+        groups, strengths = self._problem.groups, self._next
+        bound = convex_bound(self._problem.objective, self.weights)
+        strength = groups.expand(strengths)
+        fit = self._problem.solver.minimise(bound, strength, self.weights, tol=self._accuracy(bound, strength))
+        self._journal.saw(fit.residual)
+        value = float(self._integrated.loss_gradient(fit.weights)[0])
+        accelerated = strengths is not self.updated
+        accepted = not accelerated or value <= self.value
+        if accepted:
+            updated = self._integrated.strengths(fit.weights)
+            self._next = self._accelerated(strengths, updated) if self._tuner.accelerate else updated
+            self.weights, self.value, self._strengths, self.updated = fit.weights, value, strengths, updated
+            self.change = _largest(_log_ratio(updated, strengths, groups.learned))
+        else:
+            self._next = self.updated
+        step = Step(
+            number=len(self._journal.trace) + 1, strengths=strengths, criterion=value, residual=fit.residual,
+            n_iter=fit.n_iter, seconds=self._journal.seconds, accepted=accepted,
+            note="" if accepted and not accelerated else "accelerated" if accepted else "rejected (acceleration did not pay)",
+        )  # fmt: skip
+        state = {
+            "weights": self.weights, "strengths": self._strengths, "updated": self.updated, "next": self._next,
+            "numbers": np.array([self.value, self.change]),
+        }  # fmt: skip
+        self._journal.record(step, state, {})
+
+    def _accuracy(self, bound: Objective, strength: Vector) -> float | None:
+        """A share of the gradient that the new strengths bring: enough to see where they lead, and no more."""
+        if not self._tuner.accelerate:
+            return None
+        gradient = bound.loss_gradient(self.weights)[1] + strength * self.weights
+        return min(FIRST_ACCURACY, SHARE * float(np.linalg.norm(gradient)) / gradient_scale(bound))
+
+    def _accelerated(self, strengths: Vector, updated: Vector) -> Vector:
+        """Anderson's step from the last two changes of the log strengths; the plain update where it would not help."""
+        if not np.isfinite(self.change):
+            return updated
+        learned = self._problem.groups.learned
+        change = _log_ratio(updated, strengths, learned)
+        before = _log_ratio(self.updated, self._strengths, learned)
+        difference = change - before
+        size = float(difference @ difference)
+        if size == 0.0:
+            return updated
+        gamma = float(change @ difference) / size
+        extra = -gamma * _log_ratio(updated, self.updated, learned)
+        most = FURTHEST * _largest(change)
+        if gamma >= 0.0 or _largest(extra) == 0.0:  # not a slow, steady approach: nothing to gain
+            return updated
+        extra *= min(1.0, most / _largest(extra))
+        further = updated.copy()
+        further[learned] *= np.exp(extra)
+        return further
+
+    def _restore(self) -> None:
+        saved = self._journal.resume()
+        if saved is None:
+            return
+        arrays, _ = saved
+        self.weights, self._strengths, self.updated = arrays["weights"], arrays["strengths"], arrays["updated"]
+        self._next = self.updated if np.array_equal(arrays["next"], self.updated) else arrays["next"]
+        self.value, self.change = map(float, arrays["numbers"])
+
+
+def _log_ratio(after: Vector, before: Vector, learned: NDArray[np.bool_]) -> Vector:
+    return np.asarray(np.log(after[learned] / before[learned]))
+
+
+def _largest(v: Vector) -> float:
+    return float(np.abs(v).max(initial=0.0))

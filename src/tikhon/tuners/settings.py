@@ -1,0 +1,52 @@
+"""Checks of tuner settings, made when a tuning starts (scikit-learn's rule: constructors only store)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tikhon.errors import InputError
+from tikhon.groups import Groups
+from tikhon.objective import Vector
+from tikhon.tuners.base import Problem, Start
+
+
+def check_prior(alpha: float, beta: float) -> None:
+    if not 0.0 <= alpha < np.inf:
+        raise InputError(f"alpha={alpha!r}: the shape of the Gamma prior must be finite, 0 or larger")
+    if not 0.0 < beta < np.inf:
+        raise InputError(f"beta={beta!r}: the rate of the Gamma prior must be finite and larger than 0")
+
+
+def check_steps(max_steps: int, tol: float) -> None:
+    if not isinstance(max_steps, int | np.integer) or max_steps < 1:
+        raise InputError(f"max_steps={max_steps!r}: write a whole number, 1 or larger")
+    if not 0.0 < tol < np.inf:
+        raise InputError(f"tol={tol!r}: write a finite number larger than 0")
+
+
+def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    if len(bounds) != 2 or not 0.0 < bounds[0] < bounds[1] < np.inf:
+        raise InputError(f"bounds={bounds!r}: write two finite strengths, 0 < lower < upper")
+    return float(bounds[0]), float(bounds[1])
+
+
+def check_pairs(problem: Problem, tuner: str) -> None:
+    if not problem.pairs:
+        raise InputError(f"the tuner {tuner!r} needs hold-out data: set cv or validation_fraction")
+
+
+def starting_theta(start: Start, groups: Groups) -> Vector:
+    """The logarithms of the strengths to begin with, for the learned groups."""
+    learned = [name for name, is_learned in zip(groups.names, groups.learned, strict=True) if is_learned]
+    if isinstance(start, Mapping):
+        unknown = [name for name in start if name not in groups.names]
+        if unknown:
+            raise InputError(
+                f"start names the unknown group {unknown[0]!r}; the groups are {', '.join(groups.names[:8])}"
+            )
+        values = np.array([float(start.get(name, 1.0)) for name in learned])
+    else:
+        values = np.full(len(learned), float(start))
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise InputError(f"start={start!r}: strengths to begin with must be finite and larger than 0")
+    return np.asarray(np.log(values))

@@ -1,0 +1,26 @@
+"""Threads over pairs of training and hold-out data."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeAlias, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Mapper: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@contextmanager
+def workers(n_jobs: int, n_items: int) -> Iterator[Mapper]:
+    """A ``map`` that runs in ``n_jobs`` threads and gives results in order, so that sums do not depend on timing.
+
+    The libraries below release the interpreter lock; their own threads come out of the same budget.
+    """
+    threads = min(n_jobs, n_items)
+    if threads <= 1:
+        yield lambda function, items: [function(item) for item in items]
+        return
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        yield lambda function, items: list(pool.map(function, items))
