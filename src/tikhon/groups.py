@@ -71,7 +71,8 @@ class Groups:
             return self
         if not isinstance(strengths, Mapping):
             strengths = dict.fromkeys(self.names, strengths)
-        unknown = [name for name in strengths if name not in self.names]
+        known = set(self.names)
+        unknown = [name for name in strengths if name not in known]
         if unknown:
             raise InputError(f"strengths names the unknown group {unknown[0]!r}; the groups are {_shown(self.names)}")
         fixed = self.fixed.copy()

@@ -10,7 +10,8 @@ from tikhon.solvers.descent import Descent, DescentState
 def run(descent, function, start, n_steps=2000, tol=1e-8, through_arrays=False):
     state = descent.start(start)
     n = 0
-    for n in range(n_steps):
+    while n < n_steps:
+        n += 1
         state = descent.tell(state, *function(descent.ask(state)))
         if through_arrays:
             state = DescentState.from_arrays({k: v.copy() for k, v in state.arrays().items()})

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
-
 from tests import naive, problems
+
 from tikhon.errors import InputError, MissingCapability
 from tikhon.models import LeastSquares, Logistic, NoiseIntegrated, Softmax
 from tikhon.solvers import LBFGS, Newton, NewtonCG, make_solver, with_hessian
@@ -73,7 +73,9 @@ def test_flat_directions_end_in_the_answer_of_least_norm(model, solver, rng):
     strength = np.concatenate([np.tile(np.where(unpenalised, 0.0, 1.0), K), np.zeros(K)])
     flat = objective.flat_directions(strength == 0)
     assert flat.shape[1] >= 2 * K
-    fits = [SOLVERS[solver].minimise(objective, strength, start) for start in (None, rng.normal(size=objective.n_weights))]
+    fits = [
+        SOLVERS[solver].minimise(objective, strength, start) for start in (None, rng.normal(size=objective.n_weights))
+    ]
     for fit in fits:
         np.testing.assert_allclose(flat.T @ fit.weights, 0.0, atol=1e-9)
         np.testing.assert_allclose(fit.weights, Newton(tol=1e-13).minimise(objective, strength).weights, atol=AGREE)
@@ -112,7 +114,7 @@ def test_a_huge_strength_gives_zero_weights(solver, rng):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_separable_data_without_a_penalty_end_with_a_status(solver, rng):
-    X, y = problems.data("logistic", rng)
+    X, _y = problems.data("logistic", rng)
     fit = make_solver(solver, tol=1e-15, max_iter=8).minimise(Logistic(X, (X[:, 0] > 0).astype(float)), np.zeros(7))
     assert np.isfinite(fit.weights).all()
     assert fit.status != "converged" or fit.residual <= 1e-9
@@ -163,4 +165,6 @@ def test_many_unpenalised_weights_have_one_answer_too(solver):
         make_solver(solver, tol=1e-11, max_iter=3000).minimise(objective, np.zeros(2501), start)
         for start in (None, rng.normal(size=2501))
     ]
-    assert objective.loss_gradient(fits[0].weights)[0] == pytest.approx(objective.loss_gradient(fits[1].weights)[0], abs=1e-6)
+    assert objective.loss_gradient(fits[0].weights)[0] == pytest.approx(
+        objective.loss_gradient(fits[1].weights)[0], abs=1e-6
+    )

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from tests import problems
+
 from tikhon.errors import InputError
 from tikhon.models import LeastSquares, NoiseIntegrated
 from tikhon.testing import check_tuner
@@ -55,7 +55,8 @@ def test_fixed_groups_stay_fixed(tuner, rng):
 @pytest.mark.parametrize("seed", [0])
 def test_threads_do_not_change_the_bits(tuner, rng):
     one, two = (
-        TUNERS[tuner]().tune(problems.problem("softmax", np.random.default_rng(1), n_jobs=n_jobs)).weights for n_jobs in (1, 2)
+        TUNERS[tuner]().tune(problems.problem("softmax", np.random.default_rng(1), n_jobs=n_jobs)).weights
+        for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one, two)
 
@@ -65,7 +66,9 @@ def test_rescaling_multiplies_learned_strengths_by_the_ratio_of_the_data(tuner, 
     seed = int(rng.integers(1000))
     plain, scaled = (
         TUNERS[tuner]().tune(
-            problems.problem("logistic", np.random.default_rng(seed), ["a"] * 5 + ["b"], fixed={"b": 2.0}, rescale=rescale)
+            problems.problem(
+                "logistic", np.random.default_rng(seed), ["a"] * 5 + ["b"], fixed={"b": 2.0}, rescale=rescale
+            )
         )
         for rescale in ("none", "n")
     )

@@ -1,5 +1,6 @@
 """The gradient tuner: it reaches the optimum, drives noise to the bound, and survives poor solves and kills."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-
 from tests import problems
+
 from tikhon.results import FitResult
 from tikhon.solvers import Newton
 from tikhon.tuners import Gradient
@@ -40,7 +41,7 @@ def test_never_worse_than_the_start_and_accepted_steps_fall(rng):
     result = Gradient().tune(problem)
     values = [step.criterion for step in result.trace if step.accepted]
     assert result.criterion <= values[0]
-    assert all(b <= a + 1e-6 * abs(a) for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-6 * abs(a) for a, b in itertools.pairwise(values))
 
 
 def test_an_irrelevant_group_goes_to_its_bound_and_is_named():
@@ -77,7 +78,7 @@ class Sloppy:
 
 
 def test_a_poor_solve_is_tightened_and_the_trace_says_so(rng):
-    problem = problems.problem("logistic", rng, solver=Sloppy(Newton(tol=1e-9), poor_until_tol=2e-6))
+    problem = problems.problem("logistic", rng, solver=Sloppy(Newton(tol=1e-9), poor_until_tol=1e-5))
     result = Gradient().tune(problem)
     assert result.status == "converged"
     assert any("tightened" in step.note and "stopped on purpose" in step.note for step in result.trace)
@@ -87,7 +88,7 @@ def test_a_solve_that_stays_poor_is_rejected_and_the_start_kept(rng):
     problem = problems.problem("logistic", rng, solver=Sloppy(Newton(tol=1e-9), poor_until_tol=0.0))
     result = Gradient(max_steps=5).tune(problem)
     assert any("rejected" in step.note for step in result.trace)
-    assert result.strengths["all"] == pytest.approx(1.0)
+    assert result.strengths["all"] == pytest.approx(result.trace[0].strengths[0])
     assert isinstance(problem.solver.minimise(problem.objective, problem.groups.expand(np.ones(1))), FitResult)
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from tests import problems
+
 from tikhon.errors import InputError
 from tikhon.solvers import Newton
 from tikhon.tuners import Gradient, Grid
@@ -49,7 +49,12 @@ def test_widening_stops_at_the_bounds_and_says_so():
     problem = problems.problem("logistic", rng)
     noise = problems.objective("logistic", rng.normal(size=(60, 6)), (rng.random(60) < 0.5) * 1.0)
     pairs = [
-        type(p)(noise.reweighted((np.arange(60) % 3 != k) * 1.0), noise.reweighted((np.arange(60) % 3 == k) * 1.0), 40.0, 20.0)
+        type(p)(
+            noise.reweighted((np.arange(60) % 3 != k) * 1.0),
+            noise.reweighted((np.arange(60) % 3 == k) * 1.0),
+            40.0,
+            20.0,
+        )
         for k, p in enumerate(problem.pairs)
     ]
     problem = type(problem)(objective=noise, groups=problem.groups, solver=problem.solver, pairs=pairs)
@@ -79,6 +84,8 @@ def test_the_one_standard_error_rule_takes_the_strongest_within_an_error(rng):
 
 def test_the_rule_needs_folds(rng):
     problem = problems.problem("logistic", rng)
-    one = type(problem)(objective=problem.objective, groups=problem.groups, solver=problem.solver, pairs=problem.pairs[:1])
+    one = type(problem)(
+        objective=problem.objective, groups=problem.groups, solver=problem.solver, pairs=problem.pairs[:1]
+    )
     with pytest.raises(InputError, match="two or more folds"):
         Grid(one_standard_error=True).tune(one)

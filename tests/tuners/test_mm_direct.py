@@ -1,10 +1,12 @@
 """MM and its rival against the formulas of the 2009 paper."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-
 from tests import problems
+
 from tikhon.models import LeastSquares, NoiseIntegrated
 from tikhon.solvers import Newton
 from tikhon.testing import check_objective
@@ -55,7 +57,7 @@ def test_the_objective_falls_in_every_step(model, accelerate, groups, rng):
     problem = problems.problem(model, rng, groups)
     trace = MM(accelerate=accelerate, tol=1e-5).tune(problem).trace
     values = [step.criterion for step in trace if step.accepted]
-    assert all(b <= a + 1e-9 * abs(a) for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-9 * abs(a) for a, b in itertools.pairwise(values))
     if not accelerate:
         assert all(step.accepted for step in trace)
 
@@ -89,7 +91,7 @@ def test_least_squares_with_integrated_noise_is_a_series_of_ridges(n_columns, rn
     result = MM(tol=1e-6, max_steps=500).tune(problem)
     assert np.isfinite(result.weights).all()
     values = [step.criterion for step in result.trace if step.accepted]
-    assert all(b <= a + 1e-8 * abs(a) for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-8 * abs(a) for a, b in itertools.pairwise(values))
     ridge = result.strengths["all"] / result.extras["loss_factor"]
     penalty = np.append(np.full(n_columns, ridge), 0.0)
     expected = Newton(tol=1e-13).minimise(LeastSquares(X, y), penalty).weights

@@ -35,7 +35,7 @@ class LeastSquares:
 
     @property
     def n_rows(self) -> int:
-        return int(len(self.y))
+        return len(self.y)
 
     @cached_property
     def total_weight(self) -> float:

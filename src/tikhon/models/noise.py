@@ -9,9 +9,7 @@ from tikhon.models.least_squares import LeastSquares
 from tikhon.models.scaled import Scaled
 from tikhon.objective import Matrix, Objective, Product, Vector
 
-RELATIVE_FLOOR = 1e-8  # of the targets' variance: no data of ours has less noise, and rounding has more than nothing
-
-SMALLEST_FLOOR = 1e-150  # for targets that are all alike
+RELATIVE_FLOOR = 1e-6  # of the targets' variance: R^2 is not believed beyond 0.999999
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +26,7 @@ class NoiseIntegrated:
     """
 
     least_squares: LeastSquares
-    floor: float | None = None  # a variance; None: 1e-8 of that of the targets
+    floor: float | None = None  # a variance; None: 1e-6 of that of the targets
 
     is_convex = False
 
@@ -44,7 +42,8 @@ class NoiseIntegrated:
     def _floor(self) -> float:
         if self.floor is not None:
             return self.floor
-        return max(RELATIVE_FLOOR * self.least_squares.target_variance, SMALLEST_FLOOR)
+        # Targets that are all alike leave nothing to explain: any floor will do.
+        return RELATIVE_FLOOR * (self.least_squares.target_variance or 1.0)
 
     def reweighted(self, row_weights: Vector) -> "NoiseIntegrated":
         return NoiseIntegrated(self.least_squares.reweighted(row_weights), self.floor)

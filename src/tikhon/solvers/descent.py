@@ -60,8 +60,8 @@ class Descent:
     projected path (Bertsekas 1982)."""
 
     method: Method = "quasi-newton"
-    lower: float = -np.inf
-    upper: float = np.inf
+    lower: float | Vector = -np.inf
+    upper: float | Vector = np.inf
     memory: int = 10
     first_move: float = np.inf  # largest entry of the very first step
     largest_move: float = np.inf  # and of any

@@ -11,6 +11,7 @@ from tikhon.solvers.penalised import EPSILON, Penalised, penalised
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises (Armijo)
 REUSE_BELOW = 0.1  # a step that cut the gradient this much shows that the old factor is still good
+FIRST_DAMPING = 1e-12  # of the largest curvature
 SMALLEST_STEP = 2.0**-30
 
 
@@ -68,12 +69,15 @@ class Newton:
 
 def _factor(objective: Factorable, problem: Penalised, weights: Vector) -> Product:
     strength = problem.lifted()
-    damping = 0.0
+    try:
+        return objective.factorise(weights, strength)
+    except np.linalg.LinAlgError:
+        damping = FIRST_DAMPING * float(problem.diagonal(weights).max())
     while True:
         try:
             return objective.factorise(weights, strength + damping)
         except np.linalg.LinAlgError:
-            damping = max(10.0 * damping, 1e-10 * max(float(strength.max()), 1.0))
+            damping *= 10.0
             if not np.isfinite(damping):
                 raise
 

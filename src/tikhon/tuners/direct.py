@@ -7,6 +7,7 @@ import numpy as np
 
 from tikhon.objective import Diagonal
 from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.penalised import gradient_scale
 from tikhon.tuners.base import Problem, Start
@@ -14,6 +15,8 @@ from tikhon.tuners.finish import finish
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps, starting_theta
+
+POLISHED = 1e-11  # residual of the last Newton steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +73,11 @@ class Direct:
                 status = "converged"
         except KeyboardInterrupt:
             status = "interrupted"
+        # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
+        polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
+        weights = polished.weights if polished.value <= state.value else state.x
         reason = f"gradient {residual:.1e} of its size at zero weights, tol is {self.tol:.1e}"
         return finish(
-            self.name, problem, journal, integrated.strengths(state.x), state.x, criterion_name="negative log posterior",
-            criterion=float(state.value), status=status, reason=reason,
+            self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
+            criterion=min(polished.value, float(state.value)), status=status, reason=reason,
         )  # fmt: skip

@@ -44,7 +44,7 @@ def finish(
     if learned_vanished(objective, problem.groups, fit.weights):
         warnings = (
             *warnings,
-            "the weights shrank to nearly nothing and the model predicts almost a constant: "
+            "the penalised weights shrank to nearly nothing and the model predicts almost what it would without them: "
             "if you expected a signal, try tuner='gradient' or 'grid', other groups, or standardize=True",
         )
     return TuneResult(
@@ -94,21 +94,20 @@ def learned_vanished(objective: Objective, groups: Groups, weights: Vector) -> b
     return bool(without - loss < VANISHED * abs(without))
 
 
-def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[float, float]) -> tuple[str, ...]:
-    """A sentence for the learned groups at either bound."""
+BOUND_ADVICE = {
+    "lower": "they are hardly penalised: lower the bound, or fix them at 0 with `strengths`",
+    "upper": "their weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
+}
+
+
+def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vector]) -> tuple[str, ...]:
+    """A sentence for the learned groups at either bound; strengths and bounds have one entry per group."""
     found = []
-    for bound, side, advice in (
-        (bounds[0], "lower", "they are hardly penalised: lower the bound, or fix them at 0 with `strengths`"),
-        (
-            bounds[1],
-            "upper",
-            "their weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
-        ),
-    ):
+    for bound, side in zip(bounds, BOUND_ADVICE, strict=True):
         at = groups.learned & np.isclose(np.log(np.maximum(strengths, 1e-300)), np.log(bound), rtol=0.0, atol=1e-6)
         names = [groups.names[i] for i in np.flatnonzero(at)]
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             listed = ", ".join(map(repr, names[:SHOWN])) + more
-            found.append(f"the strength of {listed} is at its {side} bound {bound:.3g}; {advice}")
+            found.append(f"the strength of {listed} is at its {side} bound {bound[at].max():.3g}; {BOUND_ADVICE[side]}")
     return tuple(found)

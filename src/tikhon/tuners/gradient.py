@@ -15,7 +15,7 @@ from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.hypergradient import Hypergradient, Warm, hypergradient
 from tikhon.tuners.journal import Journal
-from tikhon.tuners.settings import check_bounds, check_pairs, check_steps, starting_theta
+from tikhon.tuners.settings import check_bounds, check_pairs, check_steps, natural_strengths, starting_theta
 from tikhon.tuners.workers import Mapper, workers
 
 FIRST_ACCURACY = 1e-2  # of fits and linear solves at the start
@@ -24,6 +24,7 @@ ACCURACY_SHARE = 0.1  # of the relative size of the gradient: accuracy grows as 
 TIGHTEN = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical near the best strength, and only the first step relies on it
+WIDTH = 2.0**20  # of the bounds around the natural strengths, to either side
 LEAST_DECREASE = 1e-6  # of the loss: a step that gains less is the last
 
 
@@ -42,8 +43,8 @@ class Gradient:
 
     method: Method = "quasi-newton"
     hessian: HessianMethod = "analytic"
-    start: Start = 1.0
-    bounds: tuple[float, float] = (2.0**-20, 2.0**20)
+    start: Start | None = None  # None: 3 % of the curvature that the data give a group's weights, whatever their units
+    bounds: tuple[float, float] | None = None  # None: a millionth to a million times that start
     tol: float = 3e-4  # largest entry of the gradient, relative to the loss
     max_steps: int = 100
     checkpoint: str | None = None
@@ -51,35 +52,50 @@ class Gradient:
     def tune(self, problem: Problem) -> TuneResult:
         check_pairs(problem, self.name)
         check_steps(self.max_steps, self.tol)
-        lower, upper = np.log(check_bounds(self.bounds))
+        natural = natural_strengths(problem.objective, problem.groups)
+        lower, upper = (natural / WIDTH, natural * WIDTH) if self.bounds is None else self._given_bounds(problem)
+        learned = problem.groups.learned
         if self.method not in ("quasi-newton", "conjugate-gradient"):
             raise InputError(f"method={self.method!r}: write 'quasi-newton' or 'conjugate-gradient'")
         if self.hessian not in HESSIANS:
             raise InputError(f"hessian={self.hessian!r}: write one of {', '.join(map(repr, HESSIANS))}")
         descent = Descent(
             method=self.method,
-            lower=lower,
-            upper=upper,
+            lower=np.log(lower[learned]),
+            upper=np.log(upper[learned]),
             first_move=FIRST_MOVE,
             largest_move=LARGEST_MOVE,
             relative_curvature=CURVATURE,
         )
         journal = Journal(self, problem)
+        start = np.log(natural[learned]) if self.start is None else starting_theta(self.start, problem.groups)
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
-            run = _Run(self, problem, descent, journal, mapper)
+            run = _Run(self, problem, descent, descent.start(start), journal, mapper)
             status, reason = run.descend()
         strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
         return finish(
             self.name, problem, journal, strengths, run.average_weights(),
             criterion_name="held-out loss per unit of weight", criterion=run.state.value, status=status, reason=reason,
-            notes=carried, warnings=bound_warnings(problem.groups, problem.groups.strengths(run.state.x), self.bounds),
+            notes=carried, warnings=bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper)),
         )  # fmt: skip
+
+    def _given_bounds(self, problem: Problem) -> tuple[Vector, Vector]:
+        lower, upper = check_bounds(self.bounds)
+        return np.full(problem.groups.count, lower), np.full(problem.groups.count, upper)
 
 
 class _Run:
     """The state of one tuning between two evaluations."""
 
-    def __init__(self, tuner: Gradient, problem: Problem, descent: Descent, journal: Journal, mapper: Mapper) -> None:
+    def __init__(
+        self,
+        tuner: Gradient,
+        problem: Problem,
+        descent: Descent,
+        state: DescentState,
+        journal: Journal,
+        mapper: Mapper,
+    ) -> None:
         self._tuner, self._problem, self._descent, self._journal, self._mapper = (
             tuner,
             problem,
@@ -87,7 +103,7 @@ class _Run:
             journal,
             mapper,
         )
-        self.state = descent.start(starting_theta(tuner.start, problem.groups))
+        self.state = state
         self._accuracy, self._error, self._decrease = FIRST_ACCURACY, 0.0, np.inf
         self._warm: Warm | None = None
         self._restore()

@@ -38,7 +38,7 @@ class Grid:
     values: tuple[float, ...] = field(default_factory=_default_values)
     widen: bool = True
     refine: int = 2
-    bounds: tuple[float, float] = (2.0**-30, 2.0**30)
+    bounds: tuple[float, float] = (2.0**-20, 2.0**20)
     one_standard_error: bool = False
     extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
     inner_tol: float = 1e-4  # residual of each fit; the last one is as accurate as the solver says
@@ -68,9 +68,10 @@ class Grid:
         notes = (f"the grid was widened by {n_widened} values",) if n_widened else ()
         mean, error = search.curve()
         order = np.argsort(search.tried)
-        warnings = (
-            bound_warnings(problem.groups, np.full(problem.groups.count, chosen), self.bounds) if self.widen else ()
-        )
+        warnings: tuple[str, ...] = ()
+        if self.widen:
+            lower, upper = (np.full(problem.groups.count, bound) for bound in self.bounds)
+            warnings = bound_warnings(problem.groups, problem.groups.with_common(chosen), (lower, upper))
         if not self.widen and chosen in (min(search.tried), max(search.tried)) and len(search.tried) > 1:
             warnings = (
                 f"the best strength, {chosen:.3g}, is at the border of the grid: set widen=True or give more values",

@@ -6,8 +6,10 @@ import numpy as np
 
 from tikhon.errors import InputError
 from tikhon.groups import Groups
-from tikhon.objective import Vector
+from tikhon.objective import Diagonal, Objective, Vector
 from tikhon.tuners.base import Problem, Start
+
+NATURAL_SHARE = 0.03  # of the curvature
 
 
 def check_prior(alpha: float, beta: float) -> None:
@@ -24,8 +26,8 @@ def check_steps(max_steps: int, tol: float) -> None:
         raise InputError(f"tol={tol!r}: write a finite number larger than 0")
 
 
-def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    if len(bounds) != 2 or not 0.0 < bounds[0] < bounds[1] < np.inf:
+def check_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
+    if bounds is None or len(bounds) != 2 or not 0.0 < bounds[0] < bounds[1] < np.inf:
         raise InputError(f"bounds={bounds!r}: write two finite strengths, 0 < lower < upper")
     return float(bounds[0]), float(bounds[1])
 
@@ -33,6 +35,19 @@ def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 def check_pairs(problem: Problem, tuner: str) -> None:
     if not problem.pairs:
         raise InputError(f"the tuner {tuner!r} needs hold-out data: set cv or validation_fraction")
+
+
+def natural_strengths(objective: Objective, groups: Groups) -> Vector:
+    """A strength for each group that follows the units of its columns: 3 % of the mean curvature of its weights at 0.
+
+    The best single strength was between 0.03 % and 20 % of it on the LIBSVM sets of the 2009 paper. 1 where the
+    objective does not tell its curvature, or has none.
+    """
+    if not isinstance(objective, Diagonal):
+        return np.ones(groups.count)
+    diagonal = objective.hessian_diagonal(np.zeros(objective.n_weights))
+    mean = groups.collect(diagonal) / np.maximum(groups.sizes, 1)
+    return np.where(mean > 0.0, NATURAL_SHARE * mean, 1.0)
 
 
 def starting_theta(start: Start, groups: Groups) -> Vector:

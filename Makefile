@@ -1,0 +1,56 @@
+# Needs Python 3.11 or later, pip and make; every target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+PIP_FLAGS := --quiet --disable-pip-version-check
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check test-oldest clean
+
+help:
+	@echo "make demo         what tikhon does, in under a minute: writes out/demo/index.html"
+	@echo "make test         style, types and all tests"
+	@echo "make check        style and types only"
+	@echo "make test-oldest  all tests on the oldest supported versions of the dependencies"
+	@echo "make clean        remove environments, caches and outputs"
+
+demo: $(VENV)/.installed-plot
+	$(VENV)/bin/tikhon demo --out out/demo
+
+test: check
+	SCIPY_ARRAY_API=1 $(VENV)/bin/python -m pytest -n $(WORKERS)
+
+check: $(VENV)/.installed-test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+# Deprecations are no errors here: old packages use what newer dependencies of theirs deprecate.
+test-oldest: $(OLDEST)/.installed
+	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning
+
+clean:
+	rm -rf $(VENV) $(OLDEST) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("tikhon needs Python 3.11 or later: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-plot: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) --editable '.[test]'
+	@touch $@
+
+# Wheels only: an old version that would have to be compiled is a lower bound that does not hold.
+$(OLDEST)/.installed: pyproject.toml tools/oldest.py
+	rm -rf $(OLDEST)
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python tools/oldest.py pyproject.toml > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install $(PIP_FLAGS) --only-binary :all: --constraint $(OLDEST)/constraints.txt \
+		--editable '.[test]'
+	@touch $@

@@ -1,0 +1,66 @@
+"""The commands put together."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from tikhon.cli.bench import bench
+from tikhon.cli.console import BAD_INPUT, INTERRUPTED, complain
+from tikhon.cli.demo import demo
+from tikhon.cli.fit import fit
+from tikhon.cli.inspect import inspect
+from tikhon.cli.predict import predict
+from tikhon.cli.reproduce import reproduce
+
+app = typer.Typer(
+    name="tikhon",
+    help="Learn how strongly to regularise: one L2 strength for each group of columns.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in (fit, predict, inspect, demo, reproduce, bench):
+    app.command()(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tikhon._version import __version__
+
+        print(f"tikhon {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given or ["--help"], prog_name="tikhon", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        # A mistake in the command line itself. Its class has moved between typer's releases; its method has not.
+        if not hasattr(error, "format_message"):
+            raise
+        complain(f"{error.format_message()} (tikhon {_subcommand(given)}--help shows what is possible)")
+        return BAD_INPUT
+    return code if isinstance(code, int) else 0
+
+
+def _subcommand(arguments: Sequence[str]) -> str:
+    names = {command.callback.__name__ for command in app.registered_commands if command.callback is not None}
+    return f"{arguments[0]} " if arguments and arguments[0] in names else ""

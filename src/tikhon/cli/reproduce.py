@@ -1,0 +1,24 @@
+"""``tikhon reproduce``: the tables and figures of the papers, on their data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tikhon.cli.console import guarded
+from tikhon.cli.runs import Data, Json, Name, Out, Quick, list_or_run
+
+
+@guarded
+def reproduce(
+    name: Name = None,
+    data: Data = None,
+    out: Out = Path("results"),
+    quick: Quick = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many things to run at once.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment of a paper again; without NAME, list them. Started again, it goes on where it was."""
+    from tikhon.experiments import EXPERIMENTS
+
+    list_or_run("reproduce", EXPERIMENTS, name, data=data, out=out, quick=quick, jobs=jobs, as_json=as_json)

@@ -1,0 +1,210 @@
+"""What the linear estimators share: from checked data and parameters to a tuned model and its attributes."""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from tikhon.data.safefile import write_file
+from tikhon.errors import InputError, TuningWarning
+from tikhon.estimators.checks import checked_matrix, column_names, column_scales, divided_columns, warn_of_scales
+from tikhon.estimators.splits import make_pairs, make_splits
+from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
+from tikhon.groups import Groups, GroupSpec, weight_groups
+from tikhon.objective import Matrix, Pair, Rows, Vector
+from tikhon.results import Step, TuneResult
+from tikhon.solvers import Solver, make_solver
+from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
+from tikhon.tuners.base import Rescale
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
+
+
+class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The base of the estimators; it has no parameters of its own."""
+
+    # What the estimators take; declared here, stored untouched by their own __init__.
+    groups: GroupSpec
+    tuner: str | Tuner | None
+    strengths: Mapping[str, float] | float | None
+    fit_intercept: bool
+    standardize: bool
+    cv: Any
+    validation_fraction: float
+    rescale: Rescale
+    solver: str | Solver
+    tol: float
+    max_iter: int
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    n_features_in_: int
+    coef_: Matrix
+    intercept_: Any  # a float for one target of Ridge, else a vector
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a safetensors file that ``tikhon.load`` reads; never pickle.
+
+        The file is written beside and renamed, so that an old one is replaced as a whole or not at all. Parameters
+        that JSON cannot hold (a splitter, a tuner or solver of your own, a RandomState) come back as their defaults; a
+        function given as ``groups`` comes back as the groups it made.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write, by custom with the ending ``.safetensors``.
+        """
+        check_is_fitted(self)
+        header, arrays = model_state(self)
+        write_file(path, kind=FILE_KIND, version=FILE_VERSION, header=header, arrays=arrays)
+
+    def _learn(
+        self,
+        X: Any,
+        row_weights: Vector,
+        *,
+        build: Callable[[Any, Vector], Rows],
+        likelihood: Callable[[Any, Vector], Rows] | None = None,
+        y: NDArray[Any],
+        codes: NDArray[np.intp] | None,
+        n_outputs: int,
+        outputs: Sequence[str] | None,
+    ) -> tuple[Matrix, Vector, Rows]:
+        """Tune and fit; sets the attributes that both estimators have.
+
+        Parameters
+        ----------
+        build : callable
+            The objective from (scaled) X and row weights.
+        likelihood : callable or None
+            The same as a negative log-likelihood, where ``build`` does not give one.
+        codes : array or None
+            Class numbers, to stratify by.
+        outputs : sequence of str or None
+            Names of the outputs where each has its own groups.
+
+        Returns
+        -------
+        coefficients (n_outputs x p, in units of the columns as given), intercepts (n_outputs), the tuned objective
+        """
+        columns = column_names(self)
+        groups = self._groups(columns, n_outputs, outputs)
+        tuner = make_tuner(self.tuner)
+        if not groups.learned.any():
+            tuner = Fixed()
+        if self.standardize:
+            scales = column_scales(X, row_weights)
+            X = divided_columns(X, scales)
+        else:
+            scales = np.ones(len(columns))
+            warn_of_scales(X, groups, columns)
+        view = likelihood if tuner.needs_likelihood and likelihood is not None else build
+        objective = view(X, row_weights)
+        pairs: list[Pair] = []
+        notes: tuple[str, ...] = ()
+        if tuner.needs_pairs:
+            splits, notes = make_splits(
+                self.cv,
+                validation_fraction=self.validation_fraction,
+                random_state=self.random_state,
+                X=X,
+                y=y,
+                row_weights=row_weights,
+                codes=codes,
+            )
+            pairs = make_pairs(splits, row_weights, objective.reweighted)
+        n_jobs = max(1, min(_cores(self.n_jobs), len(pairs)))
+        problem = Problem(
+            objective=objective,
+            groups=groups,
+            solver=make_solver(self.solver, tol=self.tol, max_iter=self.max_iter),
+            pairs=pairs,
+            total_weight=float(row_weights.sum()),
+            rescale=self.rescale,
+            n_jobs=n_jobs,
+            on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
+            notes=notes,
+        )
+        # Threads over folds and threads inside BLAS would fight for the same cores.
+        with threadpool_limits(1, user_api="blas") if n_jobs > 1 else contextlib.nullcontext():
+            result = tuner.tune(problem)
+        _warn(result)
+        self.tuning_: TuneResult = result
+        self.groups_: Groups = groups
+        self.strengths_: dict[str, float] = dict(result.strengths)
+        self.n_iter_ = max(1, sum(step.n_iter for step in result.trace) + int(result.extras.get("n_iter", 0)))
+        split = n_outputs * len(columns)
+        coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales
+        intercepts = result.weights[split:] if self.fit_intercept else np.zeros(n_outputs)
+        return coefficients, intercepts, objective
+
+    def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
+        if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
+            raise InputError(
+                "groups='prefix' needs column names and X has none: pass a data frame (a ColumnTransformer makes one "
+                "after set_output(transform='pandas')), or write groups as a list with one group name per column"
+            )
+        groups = weight_groups(
+            self.groups, columns, n_outputs=n_outputs, fit_intercept=self.fit_intercept, outputs=outputs
+        )
+        strengths = self.strengths
+        if self.tuner is None and strengths is None:
+            strengths = DEFAULT_STRENGTH
+        groups = groups.with_fixed(strengths)
+        if self.tuner is None and groups.learned.any():
+            missing = groups.names[int(np.argmax(groups.learned))]
+            given = sorted(strengths) if isinstance(strengths, Mapping) else strengths
+            raise InputError(f"tuner=None needs a strength for every group: {missing!r} has none among {given}")
+        return groups
+
+    def _scores(self, X: Any) -> Matrix:
+        """X coef' + intercept, for X as the user gives it."""
+        check_is_fitted(self)
+        X, _ = checked_matrix(self, X, fitting=False)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+
+def _cores(n_jobs: int | None) -> int:
+    return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
+
+
+def _log_step(step: Step) -> None:
+    """The step as a line of the log, and as the record's ``step`` for handlers that want the numbers."""
+    logger.info(
+        "step %d: criterion %.8g, residual %.1e, %.2f s%s",
+        step.number,
+        step.criterion,
+        step.residual,
+        step.seconds,
+        f" ({step.note})" if step.note else "",
+        extra={"step": step},
+    )
+
+
+def _warn(result: TuneResult) -> None:
+    for message in result.warnings:
+        warnings.warn(message, TuningWarning, stacklevel=4)
+    if not result.converged:
+        warnings.warn(
+            f"the tuner {result.tuner!r} ended without convergence: {result.status} ({result.reason})",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,189 @@
+"""What the estimators ask of their input: everything bad is refused here, by an ``InputError``, before any work."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import validate_data
+
+from tikhon.errors import InputError, TuningWarning
+from tikhon.groups import Groups
+from tikhon.objective import Vector
+
+SCALE_RATIO = 1000.0  # columns of one group further apart than this in root mean square deserve a warning
+
+ROW_BLOCK = 1024  # rows whose deviations are in memory at once
+
+
+def checked_matrix(estimator: Any, X: Any, y: Any = None, *, fitting: bool, **checks: Any) -> tuple[Any, Any]:
+    """X as float64, dense or CSR with sorted, distinct entries, and y as scikit-learn checks it (None: X alone).
+
+    Sets or compares ``n_features_in_`` and ``feature_names_in_``. Nothing sparse is made dense, nothing is changed in
+    place.
+    """
+    options = {"accept_sparse": "csr", "dtype": np.float64, "reset": fitting}
+    with as_input_error(X, y):
+        if fitting:
+            X, y = validate_data(estimator, X, y, **options, **checks)
+        else:
+            X = validate_data(estimator, X, **options, **checks)
+    if is_sparse(X):
+        X = _canonical(X)
+    return X, y
+
+
+def is_sparse(X: Any) -> bool:
+    return bool(sp.issparse(X))  # without the stubs' narrowing to a type that has no data
+
+
+def _canonical(X: Any) -> Any:
+    """CSR whose entries are sorted and distinct, so that squares of stored entries are squares of entries."""
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def column_names(estimator: Any) -> list[str]:
+    """The names of the columns seen in fit; x0, x1, ... as in scikit-learn where there were none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else list(names)
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
+    """Row weights: ones for None, a number for all rows, or one number, 0 or larger, per row."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_rows, float(sample_weight))
+    with as_input_error(sample_weight, None):
+        weights: Vector = check_array(
+            sample_weight, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight"
+        )
+    if weights.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight has the shape {weights.shape}: there are {n_rows} rows, write one weight for each"
+        )
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise InputError(f"sample_weight is {weights[row]} in row {row}: weights must be 0 or larger")
+    if not weights.any():
+        raise InputError("sample_weight is zero in every row: at least one row needs a positive weight")
+    return weights
+
+
+def checked_parameters(estimator: Any) -> None:
+    """The parameters that have no better place to be checked."""
+    for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target"):
+        value = getattr(estimator, name, False)
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"{name}={value!r}: write True or False")
+    if estimator.rescale not in ("none", "n"):
+        raise InputError(f"rescale={estimator.rescale!r}: write 'none' or 'n'")
+    if not _is_number(estimator.tol) or not 0 < estimator.tol < 1:
+        raise InputError(f"tol={estimator.tol!r}: write a number between 0 and 1")
+    if not _is_count(estimator.max_iter):
+        raise InputError(f"max_iter={estimator.max_iter!r}: write a whole number, 1 or larger")
+    jobs = estimator.n_jobs
+    if jobs is not None and jobs != -1 and not _is_count(jobs):
+        raise InputError(f"n_jobs={jobs!r}: write None or -1 for all cores, or a whole number, 1 or larger")
+
+
+def column_scales(X: Any, row_weights: Vector) -> Vector:
+    """The weighted standard deviation of each column; 1 where the column is constant."""
+    if is_sparse(X):
+        mean, variance = mean_variance_axis(X, axis=0, weights=row_weights)
+    else:
+        total = row_weights.sum()
+        mean = row_weights @ X / total
+        variance = sum(
+            row_weights[some] @ (X[some] - mean) ** 2 / total
+            for some in (slice(start, start + ROW_BLOCK) for start in range(0, X.shape[0], ROW_BLOCK))
+        )
+    deviation = np.sqrt(variance)
+    rounding = np.sqrt(X.shape[0]) * np.finfo(float).eps * np.abs(mean)
+    return np.where(deviation > rounding, deviation, 1.0)
+
+
+def divided_columns(X: Any, scales: Vector) -> Any:
+    """X with each column divided; a sparse X stays sparse and shares its pattern."""
+    if is_sparse(X):
+        return sp.csr_array((X.data / scales[X.indices], X.indices, X.indptr), shape=X.shape)
+    return X / scales
+
+
+def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str]) -> None:
+    """Warn where one strength serves columns of very different units."""
+    p = len(columns)
+    squares = np.bincount(X.indices, X.data**2, p) if is_sparse(X) else np.einsum("ij,ij->j", X, X)
+    size = np.sqrt(squares / X.shape[0])
+    of_column = groups.index[:p]  # the first output's; the others share its columns
+    judged = np.flatnonzero((of_column >= 0) & (size > 0))
+    smallest, largest = np.full(groups.count, np.inf), np.zeros(groups.count)
+    np.minimum.at(smallest, of_column[judged], size[judged])
+    np.maximum.at(largest, of_column[judged], size[judged])
+    apart = np.flatnonzero(largest > SCALE_RATIO * smallest)
+    if len(apart) == 0:
+        return
+    members = judged[of_column[judged] == apart[0]]
+    small, large = members[np.argmin(size[members])], members[np.argmax(size[members])]
+    warnings.warn(
+        f"group {groups.names[apart[0]]!r} has columns of very different scale: the root mean square of "
+        f"{columns[large]!r} is {size[large]:.3g}, that of {columns[small]!r} is {size[small]:.3g}, and one strength "
+        "serves both; set standardize=True, scale the columns, or put them into groups of their own"
+        + (f" ({len(apart) - 1} more groups are like this)" if len(apart) > 1 else ""),
+        TuningWarning,
+        stacklevel=4,
+    )
+
+
+@contextlib.contextmanager
+def as_input_error(X: Any, y: Any) -> Iterator[None]:
+    """scikit-learn's ``ValueError`` as an ``InputError``; NaN and infinity with the place of the first one."""
+    try:
+        yield
+    except NotFittedError:
+        raise
+    except ValueError as error:
+        message = str(error)
+        if "contains NaN" in message or "contains infinity" in message:
+            first_line = message.splitlines()[0].rstrip(".")
+            values = y if first_line.startswith("Input y") else X
+            message = f"{first_line}{_first_place(values)}: remove or fill in what is missing"
+        raise InputError(message) from error
+
+
+def _first_place(values: Any) -> str:
+    """Where the first entry that is not finite stands, or nothing if that cannot be told."""
+    names = [str(name) for name in getattr(values, "columns", ())]
+    if is_sparse(values):
+        found = sp.find(values)
+        places = np.column_stack([found[0], found[1]])[~np.isfinite(found[2])]
+    else:
+        try:
+            places = np.argwhere(~np.isfinite(np.asarray(values, dtype=np.float64)))
+        except (TypeError, ValueError):
+            return ""
+    if len(places) == 0:
+        return ""
+    row, *column = min(map(tuple, places.tolist()))
+    where = f" (first in row {row}"
+    if column:
+        where += f", column {names[column[0]]!r}" if names else f", column {column[0]}"
+    return where + ", counted from 0)"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

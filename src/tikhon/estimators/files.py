@@ -1,0 +1,37 @@
+"""Reading model files."""
+
+import os
+
+from tikhon.data.safefile import read_file
+from tikhon.errors import FileFormatError
+from tikhon.estimators.logistic import LogisticRegression
+from tikhon.estimators.ridge import Ridge
+from tikhon.estimators.state import FILE_KIND, FILE_VERSION, restore
+
+_CLASSES: dict[str, type[LogisticRegression] | type[Ridge]] = {
+    "LogisticRegression": LogisticRegression,
+    "Ridge": Ridge,
+}
+
+
+def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge:
+    """The fitted model that ``model.save(path)`` wrote; it predicts the same bits.
+
+    Loading runs no code from the file. A file of which any bit was changed, a file of a newer version of tikhon and a
+    file of another kind are refused with a ``FileFormatError``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A model file.
+
+    Returns
+    -------
+    LogisticRegression or Ridge
+    """
+    header, arrays = read_file(path, kind=FILE_KIND, max_version=FILE_VERSION)
+    name = header.get("estimator")
+    if name not in _CLASSES:
+        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_CLASSES)}")
+    model: LogisticRegression | Ridge = restore(_CLASSES[name], header, arrays)
+    return model

@@ -1,0 +1,170 @@
+"""From ``cv`` to pairs of rows to train on and rows to judge by.
+
+Splits are repeatable: ``random_state=None`` means the seed 0, and no global random state is touched. Rows of weight 0
+take no part in the splits that are made here, so that weighting a row by 0 and leaving it out are the same; splits
+that the user brings refer to the rows as they were given.
+"""
+
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
+
+from tikhon.errors import InputError
+from tikhon.objective import Pair, Rows, Vector
+
+Indices: TypeAlias = NDArray[np.intp]
+Split: TypeAlias = tuple[Indices, Indices]
+
+
+def make_splits(
+    cv: Any,
+    *,
+    validation_fraction: float,
+    random_state: Any,
+    X: Any,
+    y: NDArray[Any],
+    row_weights: Vector,
+    codes: NDArray[np.intp] | None,
+) -> tuple[list[Split], tuple[str, ...]]:
+    """Pairs of training and hold-out rows, and notes on what was adjusted. ``codes`` are class numbers, if any.
+
+    - a number: that many folds, shuffled, stratified by class;
+    - ``None``: one hold-out of ``validation_fraction`` of the rows, stratified by class;
+    - a splitter with ``split(X, y)``, or an iterable of (train, test) pairs of row numbers: as they are.
+    """
+    rows = np.flatnonzero(row_weights > 0)
+    strata = np.zeros(len(rows), np.intp) if codes is None else codes[rows]
+    notes: tuple[str, ...] = ()
+    if cv is None:
+        held_out = _hold_out(strata, validation_fraction, _generator(random_state))
+        splits = [(rows[~held_out], rows[held_out])]
+    elif isinstance(cv, Integral) and not isinstance(cv, bool):
+        splits, notes = _folds(int(cv), rows, strata, codes is not None, _generator(random_state))
+    else:
+        splits = _given(cv, X, y)
+    for number, split in enumerate(splits):
+        _check_split(number, split, row_weights, codes)
+    return splits, notes
+
+
+def make_pairs(splits: list[Split], row_weights: Vector, view: Callable[[Vector], Rows]) -> list[Pair]:
+    """Two weighted views of one objective per split; a row named twice in a split counts twice."""
+    pairs = []
+    for train, test in splits:
+        train_weights = row_weights * np.bincount(train, minlength=len(row_weights))
+        test_weights = row_weights * np.bincount(test, minlength=len(row_weights))
+        pairs.append(
+            Pair(view(train_weights), view(test_weights), float(train_weights.sum()), float(test_weights.sum()))
+        )
+    return pairs
+
+
+def _folds(
+    cv: int, rows: Indices, strata: Indices, stratified: bool, random: np.random.RandomState
+) -> tuple[list[Split], tuple[str, ...]]:
+    if cv < 2:
+        raise InputError(f"cv={cv}: write 2 or more folds, None for a hold-out, a splitter or a list of splits")
+    counts = np.bincount(strata)
+    alone = np.isin(strata, np.flatnonzero(counts == 1)) if stratified else np.zeros(len(rows), bool)
+    shared = np.flatnonzero(~alone)
+    if len(shared) < 2:
+        raise InputError(
+            f"n_samples = {len(rows)}: there is nothing to hold out, since cross-validation needs at least two rows"
+            + (" of one class" if stratified else "")
+            + "; set tuner=None or a tuner without hold-out data"
+        )
+    smallest = int(counts[counts > 1].min()) if stratified else len(rows)
+    n_folds, notes = min(cv, smallest), []
+    if n_folds < cv:
+        holder = "the smallest class" if stratified else "the data"
+        notes.append(f"cv={cv} became {n_folds} folds: {holder} has only {smallest} rows")
+    if alone.any():
+        notes.append(f"{int(alone.sum())} classes with a single row are never held out")
+    folds = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=random)
+    kept = np.flatnonzero(alone)
+    splits = [
+        (np.sort(rows[np.concatenate([shared[train], kept])]), rows[shared[test]])
+        for train, test in folds.split(np.zeros(len(shared)), strata[shared])
+    ]
+    return splits, tuple(notes)
+
+
+def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -> NDArray[np.bool_]:
+    """A mask: of each class with two rows or more about the fraction, at least one and never all."""
+    if not isinstance(fraction, Real) or not 0 < fraction < 1:
+        raise InputError(f"validation_fraction={fraction!r}: write a number between 0 and 1")
+    held_out = np.zeros(len(strata), bool)
+    for label in np.unique(strata):
+        members = np.flatnonzero(strata == label)
+        if len(members) > 1:
+            size = int(np.clip(round(float(fraction) * len(members)), 1, len(members) - 1))
+            held_out[random.permutation(members)[:size]] = True
+    if not held_out.any():
+        raise InputError(
+            f"n_samples = {len(strata)}: there is nothing to hold out, since every class has a single row; set "
+            "tuner=None or a tuner without hold-out data"
+        )
+    return held_out
+
+
+def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
+    if hasattr(cv, "split"):
+        try:
+            pairs: Iterable[Any] = list(cv.split(X, y))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"cv={cv!r} cannot split these data: {error}") from error
+    elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
+        pairs = list(cv)
+    else:
+        raise InputError(f"cv={cv!r}: write a number of folds, None for a hold-out, a splitter or a list of splits")
+    splits = []
+    for number, pair in enumerate(pairs):
+        try:
+            train, test = pair
+        except (TypeError, ValueError):
+            raise InputError(f"cv: split {number} is not a pair of training rows and test rows") from None
+        splits.append((_rows(train, X.shape[0], number), _rows(test, X.shape[0], number)))
+    if not splits:
+        raise InputError("cv holds no splits: give at least one")
+    return splits
+
+
+def _rows(chosen: Any, n_rows: int, number: int) -> Indices:
+    indices = np.asarray(chosen)
+    if indices.dtype == bool and indices.shape == (n_rows,):
+        indices = np.flatnonzero(indices)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise InputError(
+            f"cv: split {number} must name rows by a flat array of whole numbers or a mask of {n_rows} rows"
+        )
+    if indices.size and not 0 <= indices.min() <= indices.max() < n_rows:
+        raise InputError(f"cv: split {number} names rows outside 0 to {n_rows - 1}")
+    return indices.astype(np.intp)
+
+
+def _check_split(number: int, split: Split, row_weights: Vector, codes: NDArray[np.intp] | None) -> None:
+    for part, name in zip(split, ("training", "hold-out"), strict=True):
+        if not (row_weights[part] > 0).any():
+            raise InputError(f"cv: split {number} has no {name} rows of positive weight")
+    if codes is not None:
+        train = split[0]
+        needed = set(np.unique(codes[row_weights > 0]).tolist())
+        missing = needed - set(np.unique(codes[train[row_weights[train] > 0]]).tolist())
+        if missing:
+            raise InputError(
+                f"cv: split {number} trains without class number {min(missing)} (in the order of classes_): every "
+                "split must train on all classes"
+            )
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    try:
+        generator: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
+    except ValueError:
+        raise InputError(f"random_state={random_state!r}: write None, a whole number or a RandomState") from None
+    return generator

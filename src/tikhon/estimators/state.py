@@ -1,0 +1,190 @@
+"""A fitted model as a JSON header and arrays, and back: what a model file holds."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon._version import __version__
+from tikhon.errors import FileFormatError, InputError
+from tikhon.groups import Groups
+from tikhon.results import Step, TuneResult
+from tikhon.tuners import TUNERS
+
+FILE_KIND = "model"
+FILE_VERSION = 1
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a fitted estimator."""
+    groups: Groups = model.groups_
+    arrays: Arrays = {
+        "coef": model.coef_,
+        "intercept": np.asarray(model.intercept_),
+        "groups.index": groups.index,
+        "groups.fixed": groups.fixed,
+        "strengths": np.array(list(model.strengths_.values())),
+    }
+    header: dict[str, Any] = {
+        "estimator": type(model).__name__,
+        "tikhon": __version__,
+        "parameters": _parameters(model),
+        "n_features_in": model.n_features_in_,
+        "n_iter": model.n_iter_,
+        "groups": list(groups.names),
+        "tuning": _tuning_state(model.tuning_, arrays),
+    }
+    if hasattr(model, "feature_names_in_"):
+        header["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "noise_variance_"):
+        header["noise_variance"] = _plain(model.noise_variance_)
+    if hasattr(model, "classes_"):
+        header["classes"] = _labels_state(model.classes_, arrays)
+    return header, arrays
+
+
+def restore(model_class: type[Any], header: dict[str, Any], arrays: Arrays) -> Any:
+    """The fitted estimator of a header and arrays."""
+    try:
+        model = model_class(**_restored_parameters(header["parameters"]))
+        names = tuple(header["groups"])
+        model.groups_ = Groups(arrays["groups.index"].astype(np.intp), names, arrays["groups.fixed"])
+        model.coef_ = arrays["coef"]
+        intercept = arrays["intercept"]
+        model.intercept_ = intercept if intercept.ndim else float(intercept)
+        model.strengths_ = dict(zip(names, arrays["strengths"].tolist(), strict=True))
+        model.tuning_ = _restored_tuning(header["tuning"], names, arrays)
+        model.n_features_in_ = header["n_features_in"]
+        model.n_iter_ = header["n_iter"]
+        if "feature_names_in" in header:
+            model.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        if "noise_variance" in header:
+            variance = header["noise_variance"]
+            model.noise_variance_ = np.array(variance) if isinstance(variance, list) else variance
+        if "classes" in header:
+            model.classes_ = _restored_labels(header["classes"], arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"the model file lacks or garbles an entry: {error!r}") from error
+    return model
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """The parameters that can be stored; those left out take their defaults when the model is loaded."""
+    stored = {}
+    for name, value in model.get_params(deep=False).items():
+        if name == "groups":
+            value = column_groups(model) if callable(value) else value
+        if name == "tuner":
+            value = _tuner_state(value)
+        elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
+            continue  # splits of rows that the file does not have
+        elif isinstance(value, Mapping):
+            value = {"mapping": [[key, part] for key, part in value.items()]}  # keys keep their type
+        try:
+            stored[name] = json.loads(json.dumps(value, default=_as_list))
+        except TypeError:
+            continue
+    return stored
+
+
+def _restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:
+    parameters = {}
+    for name, value in stored.items():
+        if isinstance(value, dict) and "mapping" in value:
+            value = dict(value["mapping"])
+        elif name == "tuner" and isinstance(value, dict):
+            options: Any = {
+                key: tuple(part) if isinstance(part, list) else part for key, part in value["options"].items()
+            }
+            value = TUNERS[value["name"]](**options)
+        parameters[name] = value
+    return parameters
+
+
+def column_groups(model: Any) -> list[str | None]:
+    """The group of each column, None where never penalised, without the outputs' names that per_class adds."""
+    groups: Groups = model.groups_
+    p = model.n_features_in_
+    n_outputs = len(model.coef_) if model.coef_.ndim == 2 else 1
+    index, names = groups.index[:p], groups.names
+    if n_outputs > 1 and (groups.index[p : 2 * p] != index).any():
+        names = tuple(name[: name.rindex("[")] for name in names[: len(names) // n_outputs])
+    return [None if number < 0 else names[number] for number in index]
+
+
+def _as_list(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Iterable):  # ranges, sets, series
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _tuner_state(tuner: Any) -> Any:
+    """A name, or the name and options of one of our own tuners; others stay what they are, which JSON refuses."""
+    if tuner is None or isinstance(tuner, str):
+        return tuner
+    name = getattr(tuner, "name", None)
+    if TUNERS.get(str(name)) is not type(tuner) or not dataclasses.is_dataclass(tuner):
+        return tuner
+    options = {field.name: getattr(tuner, field.name) for field in dataclasses.fields(tuner) if field.init}
+    return {"name": name, "options": {key: value for key, value in options.items() if key != "checkpoint"}}
+
+
+def _labels_state(labels: NDArray[Any], arrays: Arrays) -> dict[str, Any]:
+    """Class labels with their type: numbers as an array, text and mixtures as JSON."""
+    if labels.dtype.kind in "biuf":
+        arrays["classes"] = labels
+        return {"dtype": labels.dtype.str}
+    values = [label.item() if isinstance(label, np.generic) else label for label in labels.tolist()]
+    if labels.dtype.kind not in "UO" or not all(isinstance(value, str | int | float) for value in values):
+        raise InputError(f"classes of type {labels.dtype} cannot be saved: use text, whole numbers, floats or booleans")
+    return {"dtype": "object" if labels.dtype.kind == "O" else labels.dtype.str, "values": values}
+
+
+def _restored_labels(stored: dict[str, Any], arrays: Arrays) -> NDArray[Any]:
+    if "values" not in stored:
+        return arrays["classes"].astype(np.dtype(stored["dtype"]))
+    if stored["dtype"] == "object":
+        labels = np.empty(len(stored["values"]), dtype=object)
+        labels[:] = stored["values"]
+        return labels
+    return np.array(stored["values"], dtype=stored["dtype"])
+
+
+_STEP_FIELDS = [field.name for field in dataclasses.fields(Step) if field.name != "strengths"]
+_TUNING_FIELDS = [
+    field.name for field in dataclasses.fields(TuneResult) if field.name not in ("strengths", "weights", "trace")
+]
+
+
+def _tuning_state(result: TuneResult, arrays: Arrays) -> dict[str, Any]:
+    arrays["tuning.weights"] = result.weights
+    arrays["tuning.strengths"] = np.array(list(result.strengths.values()))
+    by_step = np.zeros((len(result.trace), len(result.strengths)))
+    for row, step in zip(by_step, result.trace, strict=True):
+        row[:] = step.strengths
+    arrays["tuning.trace.strengths"] = by_step
+    state = {name: getattr(result, name) for name in _TUNING_FIELDS}
+    state["trace"] = [{name: getattr(step, name) for name in _STEP_FIELDS} for step in result.trace]
+    return state
+
+
+def _restored_tuning(state: dict[str, Any], names: tuple[str, ...], arrays: Arrays) -> TuneResult:
+    trace = tuple(
+        Step(strengths=strengths, **step)
+        for step, strengths in zip(state["trace"], arrays["tuning.trace.strengths"], strict=True)
+    )
+    fields = {name: state[name] for name in _TUNING_FIELDS}
+    fields.update(notes=tuple(fields["notes"]), warnings=tuple(fields["warnings"]))
+    strengths = dict(zip(names, arrays["tuning.strengths"].tolist(), strict=True))
+    return TuneResult(strengths=strengths, weights=arrays["tuning.weights"], trace=trace, **fields)

@@ -1,0 +1,68 @@
+"""What is known of the data sets before they are read: enough to plan a run and to guess how long it takes."""
+
+from dataclasses import dataclass
+
+MANY_ROWS = 10_000  # from which three random splits do instead of ten
+RELATIVE_COST = {"lr": 0.02, "mm": 1.0, "direct": 2.0, "gradient": 9.0, "grid": 9.0}
+
+
+@dataclass(frozen=True)
+class SetFacts:
+    """Rows (those that are trained on where a test set is supplied), features, classes."""
+
+    rows: int
+    features: int
+    classes: int = 1
+    supplied_test: bool = False
+
+    @property
+    def n_splits(self) -> int:
+        if self.supplied_test:
+            return 1
+        return 3 if self.rows > MANY_ROWS else 10
+
+    @property
+    def n_weights(self) -> int:
+        return self.features * (self.classes if self.classes > 2 else 1)
+
+    def cost(self, method: str) -> int:
+        """About proportional to the time of one fit: only the ETA depends on it."""
+        return max(1, round(1.6e-6 * RELATIVE_COST.get(method, 1.0) * self.rows * self.n_weights))
+
+
+SETS = {
+    "abalone": SetFacts(4177, 8),
+    "bodyfat": SetFacts(252, 14),
+    "cpusmall": SetFacts(8192, 12),
+    "housing": SetFacts(506, 13),
+    "mg": SetFacts(1385, 6),
+    "mpg": SetFacts(392, 7),
+    "pyrim": SetFacts(74, 27),
+    "space": SetFacts(3107, 6),
+    "triazines": SetFacts(186, 60),
+    "australian": SetFacts(690, 14, 2),
+    "breast-cancer": SetFacts(683, 10, 2),
+    "diabetes": SetFacts(768, 8, 2),
+    "german-numer": SetFacts(1000, 24, 2),
+    "heart": SetFacts(270, 13, 2),
+    "ionosphere": SetFacts(351, 34, 2),
+    "liver-disorders": SetFacts(345, 6, 2),
+    "mushrooms": SetFacts(8124, 112, 2),
+    "sonar": SetFacts(208, 60, 2),
+    "splice": SetFacts(1000, 60, 2, supplied_test=True),
+    "w1a": SetFacts(2477, 300, 2, supplied_test=True),
+    "connect-4": SetFacts(67557, 126, 3),
+    "dna": SetFacts(2000, 180, 3, supplied_test=True),
+    "glass": SetFacts(214, 9, 6),
+    "iris": SetFacts(150, 4, 3),
+    "letter": SetFacts(15000, 16, 26, supplied_test=True),
+    "mnist1": SetFacts(10_000, 784, 10, supplied_test=True),
+    "mnist1-01": SetFacts(10_000, 784, 10, supplied_test=True),
+    "satimage": SetFacts(4435, 36, 6, supplied_test=True),
+    "segment": SetFacts(2310, 19, 7),
+    "svmguide2": SetFacts(391, 20, 3),
+    "usps": SetFacts(7291, 256, 10, supplied_test=True),
+    "vehicle": SetFacts(846, 18, 4),
+    "vowel": SetFacts(528, 10, 11, supplied_test=True),
+    "wine": SetFacts(178, 13, 3),
+}
