@@ -195,7 +195,7 @@ def _place(member: Any, position: Mapping[str, int], n_columns: int, group: str)
                 f"group {group!r} names the unknown column {member!r}; columns are {_shown(list(position))}"
             )
         return position[member]
-    if isinstance(member, int | np.integer) and 0 <= member < n_columns:
+    if isinstance(member, int | np.integer) and not isinstance(member, bool) and 0 <= member < n_columns:
         return int(member)
     raise InputError(
         f"group {group!r} names the column {member!r}: write a name, or a position from 0 to {n_columns - 1}"

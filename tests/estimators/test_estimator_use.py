@@ -20,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tikhon.estimators.logistic
 import tikhon.estimators.ridge
 from tikhon import MM, Gradient, Grid, LogisticRegression, Ridge, TuningWarning
+from tikhon.errors import InputError
 
 BOTH = pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
 TUNERS = ("grid", "mm", "direct", "gradient")
@@ -190,6 +191,21 @@ def test_units_of_the_target_do_not_matter(X, values, tuner, fit_intercept):
         for unit in (1.0, 1e-4)
     ]
     assert raw[0].strengths_["all"] != pytest.approx(raw[1].strengths_["all"], rel=0.5)
+
+
+@pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
+@pytest.mark.parametrize("groups", [None, [0, 0, 0, 1, 1, 1], "separate"])
+def test_users_can_check_the_hypergradient(X, values, labels, kind, groups):
+    model = kind(groups=groups, cv=3)
+    report = model.check_hypergradient(X, values if kind is Ridge else labels, tol=1e-6)
+    assert report.error <= 1e-6
+    assert max(map(abs, report.implicit)) > 0
+    assert not hasattr(model, "coef_")
+
+
+def test_there_must_be_a_hypergradient_to_check(X, labels):
+    with pytest.raises(InputError, match="all strengths are fixed"):
+        LogisticRegression(strengths=1.0).check_hypergradient(X, labels)
 
 
 def test_one_group_is_the_ridge_of_scikit_learn(X, values):

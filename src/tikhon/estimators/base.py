@@ -10,7 +10,7 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -18,12 +18,14 @@ from threadpoolctl import threadpool_limits
 from tikhon.data.safefile import write_file
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import checked_matrix, column_names, column_scales, divided_columns, warn_of_scales
+from tikhon.estimators.probe import HypergradientProbe
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
 from tikhon.groups import Groups, GroupSpec, weight_groups
 from tikhon.objective import Matrix, Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver
+from tikhon.testing import HypergradientCheck
 from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
 
@@ -75,6 +77,41 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         check_is_fitted(self)
         header, arrays = model_state(self)
         write_file(path, kind=FILE_KIND, version=FILE_VERSION, header=header, arrays=arrays)
+
+    def check_hypergradient(
+        self, X: Any, y: Any, sample_weight: Any = None, *, seed: int = 0, tol: float = 1e-5
+    ) -> HypergradientCheck:
+        """Compare the gradient that ``tuner="gradient"`` would follow on these data with differences of refits.
+
+        At random strengths and in random directions, to the limit of precision; costs some ten fits of every fold. The
+        estimator itself is not changed.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``.
+        seed : int, default=0
+            Chooses the strengths and directions.
+        tol : float, default=1e-5
+            The relative difference that is accepted.
+
+        Returns
+        -------
+        HypergradientCheck
+            Slopes found both ways and the relative ``error`` between them.
+
+        Raises
+        ------
+        AssertionError
+            Where they differ by more than ``tol``, with the figures.
+        """
+        probe = HypergradientProbe(seed=seed, tol=tol)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TuningWarning)  # they speak of a fit that nobody asked for
+            clone(self).set_params(tuner=probe).fit(X, y, sample_weight)
+        if not probe.reports:
+            raise InputError("all strengths are fixed: there is no hypergradient to check")
+        return probe.reports[0]
 
     def _learn(
         self,

@@ -43,9 +43,9 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     per_target : bool, default=False
         With many targets, give each target strengths of its own; its groups are called "group[target]".
     scale_target : bool, default=True
-        For "mm" and "direct": state the prior of the weights in units of each target's standard deviation (without an
-        intercept: of its root mean square), so that the answer does not depend on the units of y. False: in those of
-        y itself, as in the 2009 paper. Other tuners do not need it.
+        For "mm" and "direct": state the prior of the weights in units of each target's standard deviation, so that the
+        answer does not depend on the units of y. False: in the units of y itself, as in the 2009 paper. Other tuners
+        do not need it.
     fit_intercept : bool, default=True
         Whether to fit intercepts; they are never penalised.
     standardize : bool, default=False
@@ -218,7 +218,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         """What the targets are divided by for a likelihood: a number, or one for each of many targets."""
         if not self.scale_target:
             return 1.0 if targets.ndim == 1 else np.ones(targets.shape[1])
-        centre = np.average(targets, axis=0, weights=row_weights) if self.fit_intercept else 0.0
+        centre = np.average(targets, axis=0, weights=row_weights)
         unit = np.sqrt(np.average((targets - centre) ** 2, axis=0, weights=row_weights))
         unit = np.where(unit > 0.0, unit, 1.0)
         return float(unit) if targets.ndim == 1 else unit

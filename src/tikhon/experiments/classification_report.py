@@ -90,7 +90,7 @@ def render(title: str, made: Plan, entries: Entries, summary: Mapping[str, Any])
     parts = [
         heading(title, [about, hidden, *notes], quick=made.quick, date=today(), used=versions()),
         "## Accuracy (%) beside the paper's\n\n" + _beside_paper(summary["comparisons"], entries),
-        _verdict(summary["comparisons"]),
+        _verdict(summary["comparisons"], entries),
         *(_setting_table(f"Accuracy (%), {words}", entries, with_it, _accuracy) for with_it, words in SETTINGS),
         *(_setting_table(f"Log loss, {words}", entries, with_it, _log_loss) for with_it, words in SETTINGS),
         *(
@@ -135,7 +135,7 @@ def _beside_paper(comparisons: Entries, entries: Entries) -> str:
     return table(header, rows)
 
 
-def _verdict(comparisons: Entries) -> str:
+def _verdict(comparisons: Entries, entries: Entries) -> str:
     judged = [entry for entry in comparisons if entry["inside"] is not None]
     outside = [entry for entry in judged if not entry["inside"]]
     lines = [
@@ -145,11 +145,15 @@ def _verdict(comparisons: Entries) -> str:
     ]
     if outside:
         lines += ["", "### Outside the band, measured", ""]
-        lines += [f"- {_explained(entry)}" for entry in outside]
+        other = {(entry["dataset"], entry["method"], entry["intercept"]): entry for entry in entries}
+        lines += [
+            f"- {_explained(entry, other.get((entry['dataset'], entry['method'], not entry['intercept'])))}"
+            for entry in outside
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _explained(entry: Mapping[str, Any]) -> str:
+def _explained(entry: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
     text = (
         f"**{entry['dataset']}, {TITLES[entry['method']]}**: paper {entry['paper']:.2f}, ours {entry['accuracy']:.2f}"
     )
@@ -165,6 +169,9 @@ def _explained(entry: Mapping[str, Any]) -> str:
             f" ± {entry['accuracy_sd']:.2f}: {far:.1f} standard deviations away; our {entry['n_splits']} splits range "
             f"from {entry['accuracy_min']:.2f} to {entry['accuracy_max']:.2f}."
         )
+    if other is not None:
+        words = "With" if other["intercept"] else "Without"
+        text += f" {words} an intercept ours is {spread(other['accuracy'], other['accuracy_sd'])}."
     return f"{text} {KNOWN[entry['dataset']]}" if entry["dataset"] in KNOWN else text
 
 

@@ -12,6 +12,8 @@ from tikhon.models.flat import flat_directions
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
 
+MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
+
 
 class Softmax:
     """sum_i a_i [log sum_k exp(s_ik) - s_i,y_i] with S = X W' + b, y in {0 .. K-1} and row weights a.
@@ -83,7 +85,52 @@ class Softmax:
         return self._design.squares(self._curvature(weights))
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        return self._design.preconditioner(self._curvature(weights), strength)
+        """Each class on its own, by Cholesky factors where they are cheap; a common shift of the classes exactly."""
+        curvature = self._curvature(weights)
+        if self._design.gram_cost(1) <= MOST_BLOCK_COST:
+            each = self._class_factors(curvature, strength)
+        else:
+            each = self._design.preconditioner(curvature, strength)
+        by_class = strength[self._by_class].reshape(self.n_classes, -1)
+        return self._shift_apart(each, by_class[0]) if (by_class == by_class[0]).all() else each
+
+    def _class_factors(self, curvature: Matrix, strength: Vector) -> Product:
+        """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""
+        order, K = self._by_class, self.n_classes
+        factors = []
+        for k, own in enumerate(strength[order].reshape(K, -1)):
+            block = self._design.gram(curvature[:, k])
+            # A trifle, since collinear columns may be unpenalised.
+            block.flat[:: len(own) + 1] += own + 1e-10 * max(float(np.trace(block)) / len(own), float(own.max()))
+            factors.append(cholesky(block))
+
+        def apply(v: Vector) -> Vector:
+            right = v[order].reshape(K, -1)
+            solution = np.empty_like(v)
+            solution[order] = np.concatenate([cholesky_solve(f, r) for f, r in zip(factors, right, strict=True)])
+            return solution
+
+        return apply
+
+    def _shift_apart(self, each: Product, own: Vector) -> Product:
+        """Use ``each`` on what differs between the classes only; moved alike, they feel nothing but the penalty.
+
+        With the same strengths in all classes the penalised Hessian maps both parts to themselves, and is diag(s) on the
+        second. Left together, its small eigenvalues there would make conjugate gradients crawl.
+        """
+        order, K = self._by_class, self.n_classes
+        inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0.0)
+
+        def apply(v: Vector) -> Vector:
+            by_class = v[order].reshape(K, -1)
+            common = by_class.mean(axis=0)
+            rest, solution = np.empty_like(v), np.empty_like(v)
+            rest[order] = (by_class - common).ravel()
+            moved = each(rest)[order].reshape(K, -1)
+            solution[order] = (moved - moved.mean(axis=0) + common * inverse).ravel()
+            return solution
+
+        return apply
 
     def _curvature(self, weights: Vector) -> Matrix:
         """a_i p_ik (1 - p_ik): each class on its own."""

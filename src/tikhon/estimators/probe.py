@@ -1,0 +1,26 @@
+"""A tuner that learns nothing: it checks the hypergradient of the problem that an estimator makes of its data."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from tikhon.results import TuneResult
+from tikhon.testing import HypergradientCheck, check_hypergradient
+from tikhon.tuners import Fixed, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypergradientProbe:
+    """Keeps the reports of its checks, and fits once at strength 1 so that the estimator is content."""
+
+    name: ClassVar[str] = "probe"
+    needs_pairs: ClassVar[bool] = True
+    needs_likelihood: ClassVar[bool] = False
+
+    seed: int
+    tol: float
+    checkpoint: str | None = None
+    reports: list[HypergradientCheck] = field(default_factory=list)
+
+    def tune(self, problem: Problem) -> TuneResult:
+        self.reports.append(check_hypergradient(problem, seed=self.seed, tol=self.tol))
+        return Fixed().tune(replace(problem, groups=problem.groups.with_fixed(1.0)))
