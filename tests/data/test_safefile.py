@@ -152,7 +152,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, ste
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(InputError, match="no space left"):
         write_file(path, kind="model", version=1, header={}, arrays={"a": np.zeros(1000)})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -169,7 +169,7 @@ def test_an_interruption_leaves_the_old_file_and_no_other(tmp_path, monkeypatch)
 
 
 def test_write_errors_of_the_system_are_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="there is no directory"):
         write_file(tmp_path / "no such folder" / "f", kind="model", version=1, header={}, arrays={})
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import secrets
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -45,33 +46,45 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name only when all of it is there; gzipped if the name ends so.
+def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name only when all of it is there; ``zipped`` if the name ends in .gz.
 
     An error or an interrupt leaves what was there before, and nothing beside it.
     """
+    path = Path(path)
     check_writable(path)
     if path.exists() and not path.is_file():  # a pipe or a device keeps its place
         with path.open("wb") as device:
             yield device
         return
     path = Path(os.path.realpath(path))  # through a symbolic link, not in its place
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         with beside.open("wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as zipped:
-                    yield cast(IO[bytes], zipped)
+            if zipped and path.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
             else:
                 yield raw
             raw.flush()
             os.fsync(raw.fileno())
         beside.replace(path)
+        _flush_folder(path.parent)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_cause(error)})") from None
+        raise InputError(f"{path}: cannot be written ({_cause(error)}); what was there before is unchanged") from None
     finally:
         with suppress(OSError):
             beside.unlink()
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename survive a power cut, where the system lets folders be flushed."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _cause(error: OSError) -> str:

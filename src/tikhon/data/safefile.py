@@ -9,12 +9,10 @@ signature. Reading runs no code from the file.
 Numbers in the header keep their bits; NaN and infinities are written as Python's ``json`` writes them.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -24,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialise
 
+from tikhon.data.files import replacing
 from tikhon.errors import FileFormatError, InputError
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -58,7 +57,10 @@ def write_file(
     text = json.dumps(description, separators=(",", ":"), default=_plain)
     blank = serialise(stored or {_NO_ARRAYS: np.zeros(0)}, metadata={_ENTRY: text})
     place = blank.index(_MARK) + len(_MARK)
-    _replace(path, [blank[:place], hashlib.sha256(blank).hexdigest().encode(), blank[place + 64 :]])
+    with replacing(os.fspath(path), zipped=False) as file:
+        file.write(blank[:place])
+        file.write(hashlib.sha256(blank).hexdigest().encode())
+        file.write(blank[place + 64 :])
 
 
 def read_file(path: Path, *, kind: str, max_version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -135,36 +137,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise InputError(f"{value!r} ({type(value).__name__}) cannot be stored in a file's JSON header")
-
-
-def _replace(path: Path, pieces: list[bytes]) -> None:
-    target = os.path.realpath(path)  # through a symbolic link, not in its place
-    folder, name = os.path.split(target)
-    beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    try:
-        try:
-            with open(beside, "xb") as file:
-                for piece in pieces:
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-            raise
-    except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)} cannot be written: {error.strerror or error}; what was there before is unchanged"
-        ) from error
-    _flush_folder(folder)
-
-
-def _flush_folder(folder: str) -> None:
-    """Make the rename survive a power cut, where the system lets folders be flushed."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
