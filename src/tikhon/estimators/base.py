@@ -5,7 +5,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -18,16 +18,17 @@ from threadpoolctl import threadpool_limits
 from tikhon.data.safefile import write_file
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import checked_matrix, column_names, column_scales, divided_columns, warn_of_scales
-from tikhon.estimators.probe import HypergradientProbe
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
 from tikhon.groups import Groups, GroupSpec, weight_groups
 from tikhon.objective import Matrix, Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver
-from tikhon.testing import HypergradientCheck
 from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
+
+if TYPE_CHECKING:
+    from tikhon.testing import HypergradientCheck
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def check_hypergradient(
         self, X: Any, y: Any, sample_weight: Any = None, *, seed: int = 0, tol: float = 1e-5
-    ) -> HypergradientCheck:
+    ) -> "HypergradientCheck":
         """Compare the gradient that ``tuner="gradient"`` would follow on these data with differences of refits.
 
         At random strengths and in random directions, to the limit of precision; costs some ten fits of every fold. The
@@ -105,6 +106,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         AssertionError
             Where they differ by more than ``tol``, with the figures.
         """
+        from tikhon.estimators.probe import HypergradientProbe  # here: a fit does not need the conformance suites
+
         probe = HypergradientProbe(seed=seed, tol=tol)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TuningWarning)  # they speak of a fit that nobody asked for

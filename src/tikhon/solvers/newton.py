@@ -38,9 +38,8 @@ class Newton:
         loss, value, gradient = problem.value_gradient(weights)
         solve: Product | None = None
         status: FitStatus = "max_iter"
-        reason = f"the residual is still {problem.residual(gradient):.1e} after {self.max_iter} iterations"
-        n_iter = 0
-        for n_iter in range(self.max_iter + 1):
+        reason, n_iter = "", 0
+        while True:
             residual = problem.residual(gradient)
             if residual <= tol:
                 status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
@@ -48,6 +47,7 @@ class Newton:
             if n_iter == self.max_iter:
                 reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
                 break
+            n_iter += 1
             fresh = solve is None
             if solve is None:
                 solve = _factor(objective, problem, weights)
