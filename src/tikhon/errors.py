@@ -5,7 +5,8 @@ TikhonError
 │   └── FileFormatError a file that is cut, edited, of a newer version or of another kind
 └── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not offer
 
-TuningWarning           (a UserWarning) the answer stands, but look at it: a bound was hit, weights vanished, no convergence
+TuningWarning           (a UserWarning) the answer stands, but look at it: a bound was hit, weights vanished
+                        (that a tuning did not converge is told by scikit-learn's ConvergenceWarning)
 """
 
 

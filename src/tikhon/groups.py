@@ -71,6 +71,7 @@ class Groups:
             return self
         if not isinstance(strengths, Mapping):
             strengths = dict.fromkeys(self.names, strengths)
+        strengths = {str(name): value for name, value in strengths.items()}  # groups numbered 0, 1 are named "0", "1"
         known = set(self.names)
         unknown = [name for name in strengths if name not in known]
         if unknown:
@@ -89,7 +90,7 @@ def groups_of_columns(spec: GroupSpec, columns: Sequence[str]) -> tuple[NDArray[
     - ``"separate"``: one group per column, named after it;
     - ``"prefix"``: the part of the name before the first "__" (as ColumnTransformer writes them), "rest" without one;
     - an array with one entry per column: a group's name or number; -1, None and NaN are never penalised;
-    - a mapping from group name to columns (names or positions): columns not named form "rest";
+    - a mapping from group name to columns (names, positions, a slice or a mask): columns not named form "rest";
     - a callable from column name to group name, or None for columns that are never penalised.
     """
     n_columns = len(columns)
@@ -176,7 +177,7 @@ def _from_mapping(spec: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> 
     position = {name: place for place, name in enumerate(columns)}
     labels: list[str | None] = [None] * len(columns)
     for group, members in spec.items():
-        members = [members] if isinstance(members, str | int | np.integer) else list(members)
+        members = _listed(members, len(columns))
         if not members:
             raise InputError(f"group {group!r} has no columns: remove it or give it some")
         for member in members:
@@ -188,6 +189,18 @@ def _from_mapping(spec: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> 
     return [REST if label is None else label for label in labels]
 
 
+def _listed(members: Any, n_columns: int) -> list[Any]:
+    """Columns as a list, from one of them, several, a slice of positions or a mask."""
+    if isinstance(members, str | int | np.integer):
+        return [members]
+    if isinstance(members, slice):
+        return list(range(n_columns)[members])
+    listed = list(members)
+    if len(listed) == n_columns and all(isinstance(member, bool | np.bool_) for member in listed):
+        return np.flatnonzero(listed).tolist()
+    return listed
+
+
 def _place(member: Any, position: Mapping[str, int], n_columns: int, group: str) -> int:
     if isinstance(member, str):
         if member not in position:
@@ -195,7 +208,7 @@ def _place(member: Any, position: Mapping[str, int], n_columns: int, group: str)
                 f"group {group!r} names the unknown column {member!r}; columns are {_shown(list(position))}"
             )
         return position[member]
-    if isinstance(member, int | np.integer) and not isinstance(member, bool) and 0 <= member < n_columns:
+    if isinstance(member, int | np.integer) and not isinstance(member, bool | np.bool_) and 0 <= member < n_columns:
         return int(member)
     raise InputError(
         f"group {group!r} names the column {member!r}: write a name, or a position from 0 to {n_columns - 1}"

@@ -61,6 +61,19 @@ class Diagonal(Objective, Protocol):
 
 
 @runtime_checkable
+class Baseline(Objective, Protocol):
+    """An objective that knows its best constant prediction: where a fit starts, and what residuals are measured by."""
+
+    def baseline_weights(self) -> Vector:
+        """Intercepts at their best, all else 0."""
+        ...
+
+    def baseline_curvature(self) -> Vector:
+        """The diagonal of the Hessian there, with the intercepts free to follow: it does not see a shift of columns."""
+        ...
+
+
+@runtime_checkable
 class Preconditioned(Objective, Protocol):
     """An objective that offers more than its diagonal: an approximate inverse of its penalised Hessian."""
 

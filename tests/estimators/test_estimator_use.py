@@ -172,7 +172,8 @@ def test_learned_ridge_strengths_are_ridge_strengths(X, values, rng, tuner, n_ta
     if tuner in ("mm", "direct"):
         relative = np.mean(np.square((y - model.predict(X)) / y.std(axis=0)))
         np.testing.assert_allclose(model.noise_variance_, relative * y.var(axis=0), rtol=0.01)
-        for name, precision in model.tuning_.strengths.items():
+        assert model.tuning_.strengths == model.strengths_
+        for name, precision in model.tuning_.extras["precisions"].items():
             assert model.strengths_[name] == pytest.approx(precision * relative, rel=0.01)
     else:
         assert model.noise_variance_ is None

@@ -32,8 +32,8 @@ def test_equals_cold_fits_one_by_one(model, extrapolate, rng):
 
 @pytest.mark.parametrize("side", ["low", "high"])
 def test_widens_while_the_best_is_at_the_border(side, rng):
-    problem = problems.problem("least_squares", rng)
-    values = (1e-9, 1e-8) if side == "low" else (1e3, 1e4)
+    problem = problems.problem("logistic", rng)
+    values = (1e-5, 1e-4) if side == "low" else (1e3, 1e4)
     values = values[::-1] if side == "high" else values
     plain = Grid(values=values, widen=False, refine=0).tune(problem)
     wide = Grid(values=values, refine=0).tune(problem)

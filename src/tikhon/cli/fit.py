@@ -126,7 +126,8 @@ def _fitted(estimator: Any, table: "Table", task: Task, checkpoint: Path | None,
             warnings.simplefilter("always")
             estimator.fit(table.X, target)
     except KeyboardInterrupt:
-        raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
+        if not hasattr(estimator, "coef_"):  # interrupted before there was anything to keep
+            raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
     except ValueError as error:
         raise InputError(f"{table.source}: {_with_names(str(error), table.columns)}") from error
     finally:

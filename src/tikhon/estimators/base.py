@@ -17,7 +17,15 @@ from threadpoolctl import threadpool_limits
 
 from tikhon.data.safefile import write_file
 from tikhon.errors import InputError, TuningWarning
-from tikhon.estimators.checks import checked_matrix, column_names, column_scales, divided_columns, warn_of_scales
+from tikhon.estimators.checks import (
+    centres,
+    checked_matrix,
+    column_names,
+    column_scales,
+    divided_columns,
+    refuse_huge,
+    warn_of_scales,
+)
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
 from tikhon.groups import Groups, GroupSpec, weight_groups
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
@@ -146,6 +155,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         coefficients (n_outputs x p, in units of the columns as given), intercepts (n_outputs), the tuned objective
         """
         columns = column_names(self)
+        refuse_huge("X", X, columns)
         groups = self._groups(columns, n_outputs, outputs)
         tuner = make_tuner(self.tuner)
         if not groups.learned.any():
@@ -155,7 +165,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             X = divided_columns(X, scales)
         else:
             scales = np.ones(len(columns))
-            warn_of_scales(X, groups, columns)
+            warn_of_scales(X, groups, columns, centred=self.fit_intercept)
+        means = centres(X, row_weights) if self.fit_intercept else None
+        if means is not None:
+            X = X - means
         view = likelihood if tuner.needs_likelihood and likelihood is not None else build
         objective = view(X, row_weights)
         pairs: list[Pair] = []
@@ -183,8 +196,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
             notes=notes,
         )
-        # Threads over folds and threads inside BLAS would fight for the same cores.
-        with threadpool_limits(1, user_api="blas") if n_jobs > 1 else contextlib.nullcontext():
+        # Threads over folds and threads inside BLAS would fight for the same cores, and small products are not worth them.
+        small = X.shape[0] * X.shape[1] * n_outputs < SMALL
+        with threadpool_limits(1, user_api="blas") if n_jobs > 1 or small else contextlib.nullcontext():
             result = tuner.tune(problem)
         _warn(result)
         self.tuning_: TuneResult = result
@@ -194,13 +208,16 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         split = n_outputs * len(columns)
         coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales
         intercepts = result.weights[split:] if self.fit_intercept else np.zeros(n_outputs)
+        if means is not None:
+            intercepts = intercepts - coefficients @ (means * scales)
         return coefficients, intercepts, objective
 
     def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
         if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
             raise InputError(
                 "groups='prefix' needs column names and X has none: pass a data frame (a ColumnTransformer makes one "
-                "after set_output(transform='pandas')), or write groups as a list with one group name per column"
+                "after set_output(transform='pandas')), or write one group name per column, with a transformer "
+                "groups=[name.split('__')[0] for name in transformer.get_feature_names_out()]"
             )
         groups = weight_groups(
             self.groups, columns, n_outputs=n_outputs, fit_intercept=self.fit_intercept, outputs=outputs
@@ -214,6 +231,11 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             given = sorted(strengths) if isinstance(strengths, Mapping) else strengths
             raise InputError(f"tuner=None needs a strength for every group: {missing!r} has none among {given}")
         return groups
+
+    def _stop_if_interrupted(self) -> None:
+        """Ctrl-C reaches the caller, as it should; the estimator keeps the best that was found until then."""
+        if self.tuning_.status == "interrupted":
+            raise KeyboardInterrupt(self.tuning_.reason)
 
     def _scores(self, X: Any) -> Matrix:
         """X coef' + intercept, for X as the user gives it."""

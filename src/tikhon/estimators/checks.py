@@ -17,6 +17,9 @@ from tikhon.errors import InputError, TuningWarning
 from tikhon.groups import Groups
 from tikhon.objective import Vector
 
+LARGEST_VALUE = 1e100
+ROUNDING = 1e-12  # of a column's squares: less than this around its mean is a constant
+FAR = 1e3  # spreads: a mean beyond is subtracted
 SCALE_RATIO = 1000.0  # columns of one group further apart than this in root mean square deserve a warning
 
 ROW_BLOCK = 1024  # rows whose deviations are in memory at once
@@ -97,6 +100,25 @@ def checked_parameters(estimator: Any) -> None:
         raise InputError(f"n_jobs={jobs!r}: write None or -1 for all cores, or a whole number, 1 or larger")
 
 
+def refuse_huge(name: str, values: Any, columns: Sequence[str]) -> None:
+    """Refuse numbers whose squares come near the end of double precision."""
+    data = values.data if is_sparse(values) else np.asarray(values)
+    if data.size == 0 or max(abs(float(data.max())), abs(float(data.min()))) <= LARGEST_VALUE:
+        return
+    if is_sparse(values):
+        values = values.tocoo()
+        at = int(np.argmax(np.abs(values.data)))
+        row, column, value = int(values.row[at]), int(values.col[at]), values.data[at]
+    else:
+        flat = int(np.argmax(np.abs(data)))
+        row, column = divmod(flat, data.shape[1]) if data.ndim == 2 else (flat, 0)
+        value = data.flat[flat]
+    place = f"row {row}, column {columns[column]!r}" if columns else f"row {row}"
+    raise InputError(
+        f"{name} holds {value:.3g} ({place}): its square overflows; rescale it to less than {LARGEST_VALUE:g}"
+    )
+
+
 def column_scales(X: Any, row_weights: Vector) -> Vector:
     """The weighted standard deviation of each column; 1 where the column is constant."""
     if is_sparse(X):
@@ -113,6 +135,19 @@ def column_scales(X: Any, row_weights: Vector) -> Vector:
     return np.where(deviation > rounding, deviation, 1.0)
 
 
+def centres(X: Any, row_weights: Vector) -> Vector | None:
+    """The means to subtract where some dense column lies far from zero for its spread; None where none does.
+
+    With an intercept a shift of columns changes nothing in exact arithmetic, but far from zero it costs digits. It costs
+    a copy of X, so it is done only there.
+    """
+    if is_sparse(X):
+        return None
+    mean = row_weights @ X / row_weights.sum()
+    far = np.abs(mean) > FAR * column_scales(X, row_weights)
+    return mean if far.any() else None
+
+
 def divided_columns(X: Any, scales: Vector) -> Any:
     """X with each column divided; a sparse X stays sparse and shares its pattern."""
     if is_sparse(X):
@@ -120,10 +155,13 @@ def divided_columns(X: Any, scales: Vector) -> Any:
     return X / scales
 
 
-def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str]) -> None:
-    """Warn where one strength serves columns of very different units."""
+def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: bool) -> None:
+    """Warn where one strength serves columns of very different units; ``centred``: an intercept takes up their means."""
     p = len(columns)
     squares = np.bincount(X.indices, X.data**2, p) if is_sparse(X) else np.einsum("ij,ij->j", X, X)
+    if centred:
+        spread = squares - np.asarray(X.sum(axis=0)).ravel() ** 2 / X.shape[0]
+        squares = np.where(spread > ROUNDING * squares, spread, 0.0)  # a constant column is not judged
     size = np.sqrt(squares / X.shape[0])
     of_column = groups.index[:p]  # the first output's; the others share its columns
     judged = np.flatnonzero((of_column >= 0) & (size > 0))
@@ -135,8 +173,9 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str]) -> None:
         return
     members = judged[of_column[judged] == apart[0]]
     small, large = members[np.argmin(size[members])], members[np.argmax(size[members])]
+    measure = "standard deviation" if centred else "root mean square"
     warnings.warn(
-        f"group {groups.names[apart[0]]!r} has columns of very different scale: the root mean square of "
+        f"group {groups.names[apart[0]]!r} has columns of very different scale: the {measure} of "
         f"{columns[large]!r} is {size[large]:.3g}, that of {columns[small]!r} is {size[small]:.3g}, and one strength "
         "serves both; set standardize=True, scale the columns, or put them into groups of their own"
         + (f" ({len(apart) - 1} more groups are like this)" if len(apart) > 1 else ""),
@@ -159,6 +198,10 @@ def as_input_error(X: Any, y: Any) -> Iterator[None]:
             values = y if first_line.startswith("Input y") else X
             message = f"{first_line}{_first_place(values)}: remove or fill in what is missing"
         raise InputError(message) from error
+    except TypeError as error:
+        if "not supported between instances" not in str(error):
+            raise
+        raise InputError(f"y mixes kinds of labels that cannot be sorted ({error}): write all as text") from error
 
 
 def _first_place(values: Any) -> str:

@@ -161,7 +161,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
             check_classification_targets(y)
         row_weights = checked_weights(sample_weight, X.shape[0])
         counted = row_weights > 0
-        classes, inverse = np.unique(y[counted], return_inverse=True)
+        with as_input_error(X, y):
+            classes, inverse = np.unique(y[counted], return_inverse=True)
         if len(classes) < 2:
             raise InputError(
                 f"y holds only one class, {classes.tolist()[0]!r}, in the rows of positive weight: at least two "
@@ -182,6 +183,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         self.coef_, self.intercept_, _ = self._learn(
             X, row_weights, build=build, y=y, codes=codes, n_outputs=n_outputs, outputs=outputs
         )
+        self._stop_if_interrupted()
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

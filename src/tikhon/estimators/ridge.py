@@ -1,6 +1,7 @@
 """Ridge regression with learned strengths."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,11 @@ from sklearn.base import RegressorMixin
 
 from tikhon.errors import InputError
 from tikhon.estimators.base import LinearEstimator
-from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights
+from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, refuse_huge
 from tikhon.groups import GroupSpec
 from tikhon.models import LeastSquares, NoiseIntegrated
 from tikhon.objective import Rows, Vector
+from tikhon.results import TuneResult
 from tikhon.solvers import Solver
 from tikhon.tuners import Tuner
 from tikhon.tuners.base import Rescale
@@ -93,10 +95,10 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     -----
     "mm" and "direct" need a likelihood: the variance v of the noise, in units of the scaled targets and the same for all
     of them, is integrated out along with the strengths. To them a strength is the precision of the weights' prior; the
-    ridge penalty that goes with it is that precision times v. ``strengths_`` is given in ridge units, so that
-    ``Ridge(tuner=None, strengths=model.strengths_)`` finds the same coefficients; ``tuning_`` speaks of precisions, and
-    so do ``strengths`` that fix some groups while these tuners learn the others (v is not known in advance). Where all
-    are fixed, nothing is learned and they are ridge strengths.
+    ridge penalty that goes with it is that precision times v. ``strengths_`` and ``tuning_`` are given in ridge units, so
+    that ``Ridge(tuner=None, strengths=model.strengths_)`` finds the same coefficients; ``tuning_.extras["precisions"]``
+    has the precisions. ``strengths`` that fix some groups while these tuners learn the others are precisions, since v is
+    not known in advance. Where all are fixed, nothing is learned and they are ridge strengths.
 
     Examples
     --------
@@ -176,12 +178,16 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         with as_input_error(X, y):
             targets = np.asarray(y, dtype=np.float64)
         row_weights = checked_weights(sample_weight, X.shape[0])
+        refuse_huge("y", targets, names)
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
 
         unit = self._target_unit(targets, row_weights)
 
+        # One target keeps its unit, so that losses are in it; many must not drown each other.
+        shared_unit = 1.0 if n_targets == 1 else unit
+
         def build(X: Any, row_weights: Vector) -> LeastSquares:
-            return LeastSquares(X, targets, fit_intercept=self.fit_intercept, row_weights=row_weights)
+            return LeastSquares(X, targets / shared_unit, fit_intercept=self.fit_intercept, row_weights=row_weights)
 
         def likelihood(X: Any, row_weights: Vector) -> Rows:
             scaled = LeastSquares(X, targets / unit, fit_intercept=self.fit_intercept, row_weights=row_weights)
@@ -201,17 +207,20 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
             outputs=outputs,
         )
         self.noise_variance_: Any = None
+        scale = unit if isinstance(objective, NoiseIntegrated) else shared_unit
+        coefficients, intercepts = coefficients * np.reshape(scale, (-1, 1)), intercepts * scale
         if isinstance(objective, NoiseIntegrated):
-            coefficients, intercepts = coefficients * np.reshape(unit, (-1, 1)), intercepts * unit
             # The variance that the last fit used, if the tuner says so: then the ridge strengths are exact.
             factor = self.tuning_.extras.get("loss_factor")
             variance = float(objective.noise_variance(self.tuning_.weights) if factor is None else 1.0 / factor)
-            self.strengths_ = {name: precision * variance for name, precision in self.strengths_.items()}
             self.noise_variance_ = variance * unit**2
+            self.tuning_ = _in_ridge_units(self.tuning_, variance)
+            self.strengths_ = dict(self.tuning_.strengths)
         if targets.ndim == 1:
             self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         else:
             self.coef_, self.intercept_ = coefficients, intercepts
+        self._stop_if_interrupted()
         return self
 
     def _target_unit(self, targets: NDArray[np.float64], row_weights: Vector) -> Any:
@@ -226,3 +235,13 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     def predict(self, X: Any) -> NDArray[np.float64]:
         """X coef' + intercept, of the shape that y had in ``fit``."""
         return self._scores(X)
+
+
+def _in_ridge_units(result: TuneResult, variance: float) -> TuneResult:
+    """Precisions times the final noise variance, in the strengths and along the trace; the precisions as an extra."""
+    return replace(
+        result,
+        strengths={name: precision * variance for name, precision in result.strengths.items()},
+        trace=tuple(replace(step, strengths=step.strengths * variance) for step in result.trace),
+        extras=result.extras | {"precisions": dict(result.strengths)},
+    )

@@ -79,7 +79,7 @@ def _tuned(dataset: Dataset, params: dict[str, Any]) -> Row:
         variance = float(np.mean((y - model.predict(X)) ** 2))
         precision = found["strength"] / variance if variance > 0.0 else None
     else:
-        variance, (precision,) = model.noise_variance_, model.tuning_.strengths.values()
+        variance, (precision,) = model.noise_variance_, model.tuning_.extras["precisions"].values()
     found |= {"noise_variance": variance, "precision": precision}
     return {"mse": _test_error(dataset, model.predict(dataset.X_test)), **found, **run.figures()}
 

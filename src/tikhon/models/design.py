@@ -17,6 +17,7 @@ from tikhon.objective import Matrix, Product, Vector
 Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
 BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what stays in the cache
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
+CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
 
 
@@ -112,6 +113,19 @@ class Design:
                 sums += curvature[rows].T @ np.square(self.X[rows])
         return np.concatenate([sums.ravel(), curvature.sum(axis=0)]) if self.fit_intercept else sums.ravel()
 
+    def centred_squares(self, curvature: Matrix) -> tuple[Vector, Matrix | None]:
+        """sum_i c_ik (x_ij - m_kj)^2 around the weighted means m (K x p), then sum_i c_ik; without intercept m = 0."""
+        squares = self.squares(curvature)
+        if not self.fit_intercept:
+            return squares, None
+        K, p = curvature.shape[1], self.n_columns
+        total = np.maximum(curvature.sum(axis=0), np.finfo(float).tiny)
+        sums = (self.X.T @ curvature).T
+        means = sums / total[:, None]
+        centred = squares[: K * p].reshape(K, p) - means * sums
+        centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, but for rounding
+        return np.concatenate([centred.ravel(), squares[K * p :]]), means
+
     def preconditioner(self, curvature: Matrix, strength: Vector) -> Product:
         """An approximate inverse of the K blocks X~' diag(c_k) X~ + diag(s), for curvatures n x K.
 
@@ -120,15 +134,12 @@ class Design:
         Columns with a large mean, such as counts, would otherwise tie all weights to the intercept.
         """
         K, p = curvature.shape[1], self.n_columns
-        diagonal = self.squares(curvature) + strength
-        if not self.fit_intercept:
+        centred, means = self.centred_squares(curvature)
+        diagonal = centred + strength
+        if means is None:
             diagonal = floored(diagonal)
             return lambda v: v / diagonal
-        total = np.maximum(curvature.sum(axis=0), np.finfo(float).tiny)
-        sums = (self.X.T @ curvature).T
-        means = sums / total[:, None]
-        centred = np.maximum(diagonal[: K * p].reshape(K, p) - means * sums, strength[: K * p].reshape(K, p))
-        centred, corner = floored(centred), floored(diagonal[K * p :])
+        centred, corner = floored(diagonal[: K * p]).reshape(K, p), floored(diagonal[K * p :])
 
         def apply(v: Vector) -> Vector:
             coefficients, intercepts = v[: K * p].reshape(K, p), v[K * p :]

@@ -63,6 +63,15 @@ class LeastSquares:
     def hessian_at(self, weights: Vector) -> Product:
         return lambda v: self._design.adjoint_many(self._weight * self._design.scores_many(v, self.n_targets))
 
+    def baseline_weights(self) -> Vector:
+        weights = np.zeros(self.n_weights)
+        if self.fit_intercept and self._weight.sum() > 0:
+            weights[-self.n_targets :] = (self._weight * self._target).sum(axis=0) / self._weight.sum()
+        return weights
+
+    def baseline_curvature(self) -> Vector:
+        return self._design.centred_squares(self._curvature)[0]
+
     @cached_property
     def _squares(self) -> Vector:
         return self._design.squares(self._curvature)

@@ -12,6 +12,8 @@ from tikhon.models.flat import flat_directions
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
 
+RAREST = 1e-6  # share of a class that is taken for granted, so that its logarithm is finite
+
 
 class Logistic:
     """sum_i a_i [log(1 + exp(s_i)) - y_i s_i] with s = X w + b, y in {0, 1} and row weights a.
@@ -57,6 +59,16 @@ class Logistic:
     def hessian_at(self, weights: Vector) -> Product:
         curvature = self.curvature(weights)
         return lambda v: self._design.adjoint(curvature * self._design.scores(v))
+
+    def baseline_weights(self) -> Vector:
+        weights = np.zeros(self.n_weights)
+        if self.fit_intercept and self._weight.sum() > 0:
+            share = float(np.clip(np.average(self._target, weights=self._weight), RAREST, 1.0 - RAREST))
+            weights[-1] = np.log(share / (1.0 - share))
+        return weights
+
+    def baseline_curvature(self) -> Vector:
+        return self._design.centred_squares(self.curvature(self.baseline_weights())[:, None])[0]
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self.curvature(weights)[:, None])

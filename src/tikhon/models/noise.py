@@ -67,6 +67,12 @@ class NoiseIntegrated:
         pull = 2.0 / (self.least_squares.total_weight * variance**2)
         return lambda v: product(v) / variance - pull * (gradient @ v) * gradient
 
+    def baseline_weights(self) -> Vector:
+        return self.least_squares.baseline_weights()
+
+    def baseline_curvature(self) -> Vector:
+        return self.least_squares.baseline_curvature() / self.noise_variance(self.baseline_weights())
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         """Of the majoriser: the exact diagonal may be negative, which no preconditioner wants."""
         return self.least_squares.hessian_diagonal(weights) / self.noise_variance(weights)

@@ -36,6 +36,12 @@ class Scaled:
         product = self.objective.hessian_at(weights)
         return lambda v: self.factor * product(v)
 
+    def baseline_weights(self) -> Vector:
+        return self.objective.baseline_weights()
+
+    def baseline_curvature(self) -> Vector:
+        return self.factor * self.objective.baseline_curvature()
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self.factor * self.objective.hessian_diagonal(weights)
 

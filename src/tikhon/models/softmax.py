@@ -9,6 +9,7 @@ from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import softmax_loss_probability
 from tikhon.models.design import Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
+from tikhon.models.logistic import RAREST
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
 
@@ -80,6 +81,17 @@ class Softmax:
             return self._design.adjoint_many(change)
 
         return product
+
+    def baseline_weights(self) -> Vector:
+        weights = np.zeros(self.n_weights)
+        if self.fit_intercept and self._weight.sum() > 0:
+            shares = np.bincount(self._target, self._weight, self.n_classes) / self._weight.sum()
+            logarithms = np.log(np.maximum(shares, RAREST))
+            weights[-self.n_classes :] = logarithms - logarithms.mean()
+        return weights
+
+    def baseline_curvature(self) -> Vector:
+        return self._design.centred_squares(self._curvature(self.baseline_weights()))[0]
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self._curvature(weights))

@@ -41,8 +41,10 @@ STRENGTH = "strength (penalty ½ · strength · ‖w‖²)"
 
 
 def plot_strengths(result_or_strengths: TuneResult | Mapping[str, float], ax: "Axes | None" = None) -> "Figure":
-    """Strengths by group, the largest on top; more than 40 groups as one sorted curve."""
+    """Strengths by group, the largest on top; more than 40 groups as one sorted curve. Takes ``model.tuning_`` too."""
     strengths = result_or_strengths.strengths if isinstance(result_or_strengths, TuneResult) else result_or_strengths
+    if not isinstance(strengths, Mapping):
+        raise InputError(f"{type(strengths).__name__} cannot be plotted: pass model.strengths_ or model.tuning_")
     if not strengths:
         raise InputError("there are no groups to plot: the mapping of strengths is empty")
     names = sorted(strengths, key=lambda name: strengths[name])

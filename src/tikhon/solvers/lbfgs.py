@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.descent import Descent
@@ -23,7 +21,7 @@ class LBFGS:
     ) -> FitResult:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
-        weights = problem.project(np.zeros(objective.n_weights) if start is None else start)
+        weights = problem.starting(start)
         descent = Descent(memory=self.memory, metric=problem.diagonal(weights), noise=16.0 * EPSILON)
         state = descent.start(weights)
         status: FitStatus = "max_iter"

@@ -34,7 +34,7 @@ class Newton:
             )
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
-        weights = problem.project(np.zeros(objective.n_weights) if start is None else start)
+        weights = problem.starting(start)
         loss, value, gradient = problem.value_gradient(weights)
         solve: Product | None = None
         status: FitStatus = "max_iter"

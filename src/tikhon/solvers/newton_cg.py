@@ -29,7 +29,7 @@ class NewtonCG:
     ) -> FitResult:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
-        weights = problem.project(np.zeros(objective.n_weights) if start is None else start)
+        weights = problem.starting(start)
         loss, value, gradient = problem.value_gradient(weights)
         radius, n_products, n_iter = np.inf, 0, 0
         status: FitStatus = "max_iter"

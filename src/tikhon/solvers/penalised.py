@@ -5,27 +5,36 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tikhon.objective import Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Vector
+from tikhon.objective import Baseline, Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Vector
 from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
 FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
+LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
 EPSILON = float(np.finfo(float).eps)
 
 _scales: "WeakKeyDictionary[Objective, float]" = WeakKeyDictionary()
 
 
 def gradient_scale(objective: Objective) -> float:
-    """The norm of the loss gradient at zero weights: the unit in which residuals are measured.
+    """The norm of the loss gradient at the best constant prediction: the unit in which residuals are measured.
 
     It does not depend on where a solver starts, so a warm start that is good enough is seen to be (scikit-learn issue
-    6524 tells what happens otherwise), nor on the strengths, since the penalty is flat at zero.
+    6524 tells what happens otherwise); nor on the strengths, since penalised weights are 0 there; nor on a shift of
+    columns or targets, which would drown the rest at zero weights.
     """
     scale = _scales.get(objective)
     if scale is None:
-        scale = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])) or 1.0
+        at_zero = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1]))
+        at_baseline = float(np.linalg.norm(objective.loss_gradient(baseline(objective))[1]))
+        scale = max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0
         _scales[objective] = scale
     return scale
+
+
+def baseline(objective: Objective) -> Vector:
+    """The weights of the best constant prediction, zeros where an objective does not tell: where fits start."""
+    return objective.baseline_weights() if isinstance(objective, Baseline) else np.zeros(objective.n_weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +78,10 @@ class Penalised:
         if not self.flat.shape[1]:
             return self.strength
         return self.strength + _trifle(self.objective, self.strength, FLAT_STRENGTH)
+
+    def starting(self, start: Vector | None) -> Vector:
+        """Where to begin: the start given or the baseline, without the flat directions."""
+        return self.project(baseline(self.objective) if start is None else start)
 
     def residual(self, gradient: Vector) -> float:
         return float(np.linalg.norm(gradient)) / self.scale

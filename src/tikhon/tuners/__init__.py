@@ -26,6 +26,8 @@ def make_tuner(tuner: str | Tuner | None) -> Tuner:
         if tuner not in TUNERS:
             raise InputError(f"tuner={tuner!r} is not known: write None or one of {', '.join(map(repr, TUNERS))}")
         return TUNERS[tuner]()
-    if not isinstance(tuner, Tuner):
-        raise InputError(f"tuner={tuner!r} is neither a name nor an object with a 'tune' method")
+    if isinstance(tuner, type) or not isinstance(tuner, Tuner):
+        raise InputError(
+            f"tuner={tuner!r} is neither a name nor an object with a 'tune' method (a class must be called: MM())"
+        )
     return tuner

@@ -9,7 +9,7 @@ from tikhon.objective import Diagonal
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
-from tikhon.solvers.penalised import gradient_scale
+from tikhon.solvers.penalised import baseline, gradient_scale
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import finish
 from tikhon.tuners.integrated import IntegratedOut
@@ -21,7 +21,7 @@ POLISHED = 1e-11  # residual of the last Newton steps
 
 @dataclass(frozen=True, kw_only=True)
 class Direct:
-    """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from zero weights.
+    """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
     The strengths are read off the weights at the end. ``start`` only scales the first step.
     """
@@ -33,7 +33,7 @@ class Direct:
     alpha: float = 0.0
     beta: float = 1.0
     start: Start = 1.0
-    tol: float = 1e-5  # norm of the gradient over that of the loss at zero weights
+    tol: float = 1e-5  # norm of the gradient over that at the best constant prediction
     max_steps: int = 2000
     memory: int = 10
     checkpoint: str | None = None
@@ -53,7 +53,7 @@ class Direct:
         )
         journal = Journal(self, problem)
         saved = journal.resume()
-        state = descent.start(zeros) if saved is None else DescentState.from_arrays(saved[0])
+        state = descent.start(baseline(problem.objective)) if saved is None else DescentState.from_arrays(saved[0])
         status: TuneStatus = "max_steps"
         residual = np.inf if np.isnan(state.value) else float(np.linalg.norm(state.gradient)) / scale
         try:
@@ -76,7 +76,7 @@ class Direct:
         # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
         polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
         weights = polished.weights if polished.value <= state.value else state.x
-        reason = f"gradient {residual:.1e} of its size at zero weights, tol is {self.tol:.1e}"
+        reason = f"gradient {residual:.1e} of its size at the start, tol is {self.tol:.1e}"
         return finish(
             self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
             criterion=min(polished.value, float(state.value)), status=status, reason=reason,

@@ -8,11 +8,13 @@ import numpy as np
 from tikhon.groups import Groups
 from tikhon.objective import Majorisable, Multiple, Objective, Vector
 from tikhon.results import TuneResult, TuneStatus
+from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 
 VANISHED = 0.01  # share of the loss that the penalised weights explain; below it they are as good as gone
 SHOWN = 5  # names in a message
+ROWS_PER_STRENGTH = 20  # below, learned strengths are likely to fit the splits rather than the data
 
 
 def finish(
@@ -35,7 +37,7 @@ def finish(
     Where the loss is not convex but has a convex bound, that bound at ``start`` is what is fitted; if the bound is a
     multiple of another objective, its factor is kept, since strengths over the factor are those of the other.
     """
-    objective = convex_bound(problem.objective, np.zeros(problem.objective.n_weights) if start is None else start)
+    objective = convex_bound(problem.objective, baseline(problem.objective) if start is None else start)
     extras = dict(extras or {}) | ({"loss_factor": objective.factor} if isinstance(objective, Multiple) else {})
     fit = problem.solver.minimise(objective, problem.groups.expand(strengths), start)
     journal.saw(fit.residual)
@@ -45,7 +47,7 @@ def finish(
         warnings = (
             *warnings,
             "the penalised weights shrank to nearly nothing and the model predicts almost what it would without them: "
-            "if you expected a signal, try tuner='gradient' or 'grid', other groups, or standardize=True",
+            f"if you expected a signal, try {_other_tuner(name)}, other groups, or standardize=True",
         )
     return TuneResult(
         tuner=name,
@@ -64,6 +66,10 @@ def finish(
         warnings=warnings,
         extras={"n_iter": fit.n_iter, **extras},
     )
+
+
+def _other_tuner(name: str) -> str:
+    return "tuner='mm' or other columns" if name in ("gradient", "grid") else "tuner='gradient' or 'grid'"
 
 
 def convex_bound(objective: Objective, weights: Vector) -> Objective:
@@ -85,18 +91,19 @@ def carried_over(problem: Problem, strengths: Vector) -> tuple[Vector, tuple[str
 
 
 def learned_vanished(objective: Objective, groups: Groups, weights: Vector) -> bool:
-    """Does the loss hardly change when all penalised weights are set to 0?"""
+    """Is the loss hardly below that of the same weights with all penalised ones at 0, or of the best constant?"""
     penalised = groups.index >= 0
     if not penalised.any():
         return False
     loss = objective.loss_gradient(weights)[0]
-    without = objective.loss_gradient(np.where(penalised, 0.0, weights))[0]
-    return bool(without - loss < VANISHED * abs(without))
+    without = [objective.loss_gradient(w)[0] for w in (np.where(penalised, 0.0, weights), baseline(objective))]
+    return bool(min(without) - loss < VANISHED * abs(min(without)))
 
 
 BOUND_ADVICE = {
-    "lower": "they are hardly penalised: lower the bound, or fix them at 0 with `strengths`",
-    "upper": "their weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
+    "lower": "hardly penalised: with few rows a sign that the splits are overfitted (try fewer groups or tuner='mm'); "
+    "with many, lower the bound or fix the strength at 0",
+    "upper": "the weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
 }
 
 
@@ -111,3 +118,14 @@ def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vect
             listed = ", ".join(map(repr, names[:SHOWN])) + more
             found.append(f"the strength of {listed} is at its {side} bound {bound[at].max():.3g}; {BOUND_ADVICE[side]}")
     return tuple(found)
+
+
+def many_strengths(problem: Problem) -> tuple[str, ...]:
+    """A sentence where there are so many strengths that the held-out loss no longer speaks for new data."""
+    n_learned, n_rows = int(problem.groups.learned.sum()), problem.total_weight
+    if n_learned == 1 or n_learned * ROWS_PER_STRENGTH <= n_rows:
+        return ()
+    return (
+        f"{n_learned} strengths were learned from the held-out loss of {n_rows:.6g} rows: it no longer tells the loss on new "
+        "data; compare with fewer groups, tuner='mm' or tuner='grid' on rows kept aside",
+    )

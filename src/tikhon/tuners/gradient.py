@@ -11,8 +11,9 @@ from tikhon.objective import Vector
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import HESSIANS, HessianMethod
 from tikhon.solvers.descent import Descent, DescentState, Method
+from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.finish import bound_warnings, carried_over, finish
+from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import Hypergradient, Warm, hypergradient
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_bounds, check_pairs, check_steps, natural_strengths, starting_theta
@@ -24,7 +25,8 @@ ACCURACY_SHARE = 0.1  # of the relative size of the gradient: accuracy grows as 
 TIGHTEN = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical near the best strength, and only the first step relies on it
-WIDTH = 2.0**20  # of the bounds around the natural strengths, to either side
+WEAKEST, STRONGEST = 2.0**-16, 2.0**20  # bounds, in units of the natural strengths
+NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
 LEAST_DECREASE = 1e-6  # of the loss: a step that gains less is the last
 
 
@@ -44,7 +46,7 @@ class Gradient:
     method: Method = "quasi-newton"
     hessian: HessianMethod = "analytic"
     start: Start | None = None  # None: 3 % of the curvature that the data give a group's weights, whatever their units
-    bounds: tuple[float, float] | None = None  # None: a millionth to a million times that start
+    bounds: tuple[float, float] | None = None  # None: 2^-16 to 2^20 times that start
     tol: float = 3e-4  # largest entry of the gradient, relative to the loss
     max_steps: int = 100
     checkpoint: str | None = None
@@ -53,7 +55,7 @@ class Gradient:
         check_pairs(problem, self.name)
         check_steps(self.max_steps, self.tol)
         natural = natural_strengths(problem.objective, problem.groups)
-        lower, upper = (natural / WIDTH, natural * WIDTH) if self.bounds is None else self._given_bounds(problem)
+        lower, upper = (natural * WEAKEST, natural * STRONGEST) if self.bounds is None else self._given_bounds(problem)
         learned = problem.groups.learned
         if self.method not in ("quasi-newton", "conjugate-gradient"):
             raise InputError(f"method={self.method!r}: write 'quasi-newton' or 'conjugate-gradient'")
@@ -73,15 +75,22 @@ class Gradient:
             run = _Run(self, problem, descent, descent.start(start), journal, mapper)
             status, reason = run.descend()
         strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
+        bounded = bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper))
         return finish(
             self.name, problem, journal, strengths, run.average_weights(),
             criterion_name="held-out loss per unit of weight", criterion=run.state.value, status=status, reason=reason,
-            notes=carried, warnings=bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper)),
+            notes=carried, warnings=many_strengths(problem) + bounded,
         )  # fmt: skip
 
     def _given_bounds(self, problem: Problem) -> tuple[Vector, Vector]:
         lower, upper = check_bounds(self.bounds)
         return np.full(problem.groups.count, lower), np.full(problem.groups.count, upper)
+
+
+def _constant_loss(problem: Problem) -> float:
+    """The held-out loss, per unit of weight, of the best constant prediction of each training part."""
+    losses = (pair.holdout.loss_gradient(baseline(pair.train))[0] for pair in problem.pairs)
+    return float(sum(losses) / sum(pair.holdout_weight for pair in problem.pairs))
 
 
 class _Run:
@@ -106,6 +115,7 @@ class _Run:
         self.state = state
         self._accuracy, self._error, self._decrease = FIRST_ACCURACY, 0.0, np.inf
         self._warm: Warm | None = None
+        self._constant = abs(_constant_loss(problem))
         self._restore()
 
     def descend(self) -> tuple[TuneStatus, str]:
@@ -130,10 +140,10 @@ class _Run:
     def _ended(self) -> tuple[TuneStatus, str] | None:
         if np.isnan(self.state.value):
             return None
-        size, limit = self._gradient_size(), self._tuner.tol * abs(self.state.value)
+        size, limit = self._gradient_size(), self._tuner.tol * self._unit()
         if size <= limit:
             return "converged", f"largest entry of the gradient {size:.1e} <= {limit:.1e}"
-        if self._decrease <= LEAST_DECREASE * abs(self.state.value):
+        if self._decrease <= LEAST_DECREASE * self._unit():
             return "converged", f"the last step lowered the held-out loss by {self._decrease:.1e} only"
         if self.state.stalled:
             return "stalled", f"no step lowers the held-out loss further; largest entry of the gradient {size:.1e}"
@@ -143,6 +153,10 @@ class _Run:
                 f"gradient {size:.1e} > {limit:.1e} after {self._tuner.max_steps} steps; raise max_steps or tol",
             )
         return None
+
+    def _unit(self) -> float:
+        """What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's."""
+        return max(abs(self.state.value), NEGLIGIBLE * self._constant)
 
     def _gradient_size(self) -> float:
         return float(np.abs(self._descent.projected_gradient(self.state)).max(initial=0.0))
@@ -162,6 +176,10 @@ class _Run:
         if found.poor:
             notes.append(f"tightened ({found.poor})")
             found = self._evaluate(theta, TIGHTEN * self._accuracy, found.warm)
+        if first and not np.isfinite(found.value):
+            raise InputError(
+                f"the held-out loss at the start is {found.value}: are values in X or y, or weights, of extreme size?"
+            )
         rejected = bool(found.poor) and not first
         if rejected:
             notes.append(f"rejected ({found.poor})")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Objective, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
-from tikhon.solvers.penalised import gradient_scale
+from tikhon.solvers.penalised import baseline, gradient_scale
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import convex_bound, finish
 from tikhon.tuners.integrated import IntegratedOut
@@ -69,7 +69,7 @@ class _Run:
     def __init__(self, tuner: MM, problem: Problem, journal: Journal) -> None:
         self._tuner, self._problem, self._journal = tuner, problem, journal
         self._integrated = IntegratedOut(problem.objective, problem.groups, tuner.alpha, tuner.beta)
-        self.weights = np.zeros(problem.objective.n_weights)
+        self.weights = baseline(problem.objective)
         self.value, self.change = np.inf, np.inf
         self._strengths = self.updated = problem.groups.strengths(starting_theta(tuner.start, problem.groups))
         self._next = self.updated  # the strengths of the next fit: those asked for, or further along

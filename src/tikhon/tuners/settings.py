@@ -6,7 +6,7 @@ import numpy as np
 
 from tikhon.errors import InputError
 from tikhon.groups import Groups
-from tikhon.objective import Diagonal, Objective, Vector
+from tikhon.objective import Baseline, Diagonal, Objective, Vector
 from tikhon.tuners.base import Problem, Start
 
 NATURAL_SHARE = 0.03  # of the curvature
@@ -27,7 +27,8 @@ def check_steps(max_steps: int, tol: float) -> None:
 
 
 def check_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
-    if bounds is None or len(bounds) != 2 or not 0.0 < bounds[0] < bounds[1] < np.inf:
+    given = np.asarray(bounds, dtype=float) if np.ndim(bounds) == 1 else np.zeros(0)  # type: ignore[arg-type]
+    if bounds is None or given.shape != (2,) or not 0.0 < given[0] < given[1] < np.inf:
         raise InputError(f"bounds={bounds!r}: write two finite strengths, 0 < lower < upper")
     return float(bounds[0]), float(bounds[1])
 
@@ -38,15 +39,18 @@ def check_pairs(problem: Problem, tuner: str) -> None:
 
 
 def natural_strengths(objective: Objective, groups: Groups) -> Vector:
-    """A strength for each group that follows the units of its columns: 3 % of the mean curvature of its weights at 0.
+    """A strength for each group that follows the units of its columns: 3 % of the mean curvature of its weights.
 
     The best single strength was between 0.03 % and 20 % of it on the LIBSVM sets of the 2009 paper. 1 where the
     objective does not tell its curvature, or has none.
     """
-    if not isinstance(objective, Diagonal):
+    if isinstance(objective, Baseline):
+        diagonal = objective.baseline_curvature()
+    elif isinstance(objective, Diagonal):
+        diagonal = objective.hessian_diagonal(np.zeros(objective.n_weights))
+    else:
         return np.ones(groups.count)
-    diagonal = objective.hessian_diagonal(np.zeros(objective.n_weights))
-    mean = groups.collect(diagonal) / np.maximum(groups.sizes, 1)
+    mean = groups.collect(diagonal) / np.maximum(groups.collect((diagonal > 0.0).astype(float)), 1.0)
     return np.where(mean > 0.0, NATURAL_SHARE * mean, 1.0)
 
 
