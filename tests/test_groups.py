@@ -108,3 +108,13 @@ def test_strengths_that_make_no_sense_are_refused(strengths, words):
     groups = weight_groups(["a", "b"], ["x", "y"], n_outputs=1, fit_intercept=False)
     with pytest.raises(InputError, match=words):
         groups.with_fixed(strengths)
+
+
+def test_columns_may_be_a_slice_or_a_mask():
+    assert labels({"a": slice(1, 3)}) == ["rest", "a", "a", "rest", "rest"]
+    assert labels({"a": np.array([True, False, False, False, True])}) == ["a", "rest", "rest", "rest", "a"]
+
+
+def test_numbered_groups_may_be_fixed_by_number():
+    groups = weight_groups([0, 1], ["x", "y"], n_outputs=1, fit_intercept=False)
+    assert groups.with_fixed({1: 2.0}).fixed[1] == 2.0

@@ -182,6 +182,9 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
 
         unit = self._target_unit(targets, row_weights)
+        # An intercept takes up the mean; subtracted here, it does not cost digits.
+        centre = np.average(targets, axis=0, weights=row_weights) if self.fit_intercept else 0.0
+        targets = targets - centre
 
         # One target keeps its unit, so that losses are in it; many must not drown each other.
         shared_unit = 1.0 if n_targets == 1 else unit
@@ -208,7 +211,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         )
         self.noise_variance_: Any = None
         scale = unit if isinstance(objective, NoiseIntegrated) else shared_unit
-        coefficients, intercepts = coefficients * np.reshape(scale, (-1, 1)), intercepts * scale
+        coefficients, intercepts = coefficients * np.reshape(scale, (-1, 1)), intercepts * scale + centre
         if isinstance(objective, NoiseIntegrated):
             # The variance that the last fit used, if the tuner says so: then the ridge strengths are exact.
             factor = self.tuning_.extras.get("loss_factor")
