@@ -11,6 +11,8 @@ from tikhon.solvers.penalised import EPSILON, Penalised, penalised
 # How the trust region moves with the ratio of actual to predicted decrease (the usual constants; Lin, More 1999).
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75
 
+REUSE_BELOW = 0.2  # a step that cut the gradient this much leaves the preconditioner good enough for the next
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonCG:
@@ -34,7 +36,8 @@ class NewtonCG:
         radius, n_products, n_iter = np.inf, 0, 0
         status: FitStatus = "max_iter"
         reason = ""
-        at_point: tuple[Product, Product] | None = None
+        product: Product | None = None
+        precondition: Product | None = None
         while True:
             residual = problem.residual(gradient)
             if residual <= tol:
@@ -43,12 +46,14 @@ class NewtonCG:
             if n_iter == self.max_iter:
                 reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
                 break
-            if at_point is None:
-                at_point = objective.hessian_at(weights), problem.preconditioner(weights)
+            if product is None:
+                product = objective.hessian_at(weights)
+            if precondition is None:
+                precondition = problem.preconditioner(weights)
             n_iter += 1
             # Not more accurate than the last digit that is asked for.
             accuracy = max(min(0.1, np.sqrt(residual)), 0.3 * tol / residual)
-            step = _truncated(problem, at_point, gradient, radius, accuracy, self.max_products)
+            step = _truncated(problem, (product, precondition), gradient, radius, accuracy, self.max_products)
             n_products += step.n_products
             new_loss, new_value, new_gradient = problem.value_gradient(weights + step.move)
             actual = value - new_value
@@ -63,8 +68,10 @@ class NewtonCG:
             elif ratio > GOOD and step.at_boundary:
                 radius = 4.0 * radius
             if ratio > ACCEPT:
+                if np.linalg.norm(new_gradient) > REUSE_BELOW * np.linalg.norm(gradient):
+                    precondition = None  # far from the end the curvature still changes
                 weights, loss, value, gradient = problem.project(weights + step.move), new_loss, new_value, new_gradient
-                at_point = None
+                product = None
             elif in_the_noise:
                 status, reason = "converged", f"residual {residual:.1e}, at the limit of double precision"
                 break

@@ -41,7 +41,7 @@ class Grid:
     bounds: tuple[float, float] = (2.0**-20, 2.0**20)
     one_standard_error: bool = False
     extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
-    inner_tol: float = 1e-4  # residual of each fit; the last one is as accurate as the solver says
+    inner_tol: float = 2e-4  # residual of each fit; the last one is as accurate as the solver says
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
