@@ -23,7 +23,32 @@ POLISHED = 1e-11  # residual of the last Newton steps
 class Direct:
     """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
-    The strengths are read off the weights at the end. ``start`` only scales the first step.
+    The strengths are read off the weights at the end.
+
+    Parameters
+    ----------
+    alpha, beta : float, default=0.0, 1.0
+        Shape and rate of the Gamma prior of the strengths.
+    start : float or mapping from group name to float, default=1.0
+        Strengths that scale the first step; nothing else depends on them.
+    tol : float, default=1e-5
+        Converged when the gradient is so small, relative to the start's.
+    max_steps : int, default=2000
+    memory : int, default=10
+        Pairs that L-BFGS remembers.
+    checkpoint : str or None, default=None
+        A file that is written after every step, and from which a killed tuning goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tikhon import MM, Direct, LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 12))
+    >>> y = X[:, :2].sum(axis=1) + rng.normal(size=200) > 0
+    >>> direct, mm = (LogisticRegression(tuner=tuner).fit(X, y) for tuner in (Direct(), MM(tol=1e-6)))
+    >>> bool(np.allclose(direct.coef_, mm.coef_, atol=1e-4))
+    True
     """
 
     name: ClassVar[str] = "direct"

@@ -37,6 +37,36 @@ class Gradient:
     Each evaluation fits every training part, warm-started, and makes one linear solve per part. Fits and solves are only
     as accurate as the size of the gradient deserves. An evaluation that cannot be trusted is repeated with more
     accuracy; if that does not help, the step is shortened; the trace says which.
+
+    Parameters
+    ----------
+    method : {"quasi-newton", "conjugate-gradient"}, default="quasi-newton"
+        The outer method.
+    hessian : {"analytic", "finite", "complex"}, default="analytic"
+        How Hessian products are formed, for models that have no analytic ones of their own.
+    start : float, mapping from group name to float, or None, default=None
+        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights, which follows the
+        units of the columns.
+    bounds : pair of float or None, default=None
+        The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
+    tol : float, default=3e-4
+        Converged when no entry of the gradient in log strength exceeds this share of the held-out loss.
+    max_steps : int, default=100
+    checkpoint : str or None, default=None
+        A file that is written after every step, and from which a killed tuning goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tikhon import Gradient, LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 12))
+    >>> y = X[:, :2].sum(axis=1) + rng.normal(size=200) > 0
+    >>> model = LogisticRegression(groups={"signal": [0, 1]}, tuner=Gradient(tol=1e-3)).fit(X, y)
+    >>> model.strengths_["rest"] > model.strengths_["signal"]
+    True
+    >>> model.tuning_.status
+    'converged'
     """
 
     name: ClassVar[str] = "gradient"

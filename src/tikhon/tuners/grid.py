@@ -29,6 +29,34 @@ class Grid:
     at the border, the grid goes on beyond it, within ``bounds``. Then ``refine`` times the gaps on both sides of the
     best are halved (on the logarithmic scale). With ``one_standard_error`` the strongest value is taken whose mean loss
     over the folds is within a standard error of the best.
+
+    Parameters
+    ----------
+    values : tuple of float, default=2^-10 ... 2^10
+        The strengths to try.
+    widen : bool, default=True
+    refine : int, default=2
+    bounds : pair of float, default=(2^-20, 2^20)
+        How far widening may go.
+    one_standard_error : bool, default=False
+    extrapolate : bool, default=True
+        Start each fit where the last two point; False: where the nearest one ended.
+    inner_tol : float, default=2e-4
+        Residual of the fits that are compared; the last one is as accurate as the solver says.
+    checkpoint : str or None, default=None
+        A file that is written after every value, and from which a killed tuning goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tikhon import Grid, LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 12))
+    >>> y = X[:, :2].sum(axis=1) + rng.normal(size=200) > 0
+    >>> best, cautious = (Grid(one_standard_error=rule) for rule in (False, True))
+    >>> best, cautious = (LogisticRegression(tuner=tuner).fit(X, y).strengths_["all"] for tuner in (best, cautious))
+    >>> cautious >= best
+    True
     """
 
     name: ClassVar[str] = "grid"

@@ -27,6 +27,35 @@ class MM:
     Alternates C_j = (n_j/2 + alpha) / (1/2 ||w_j||^2 + beta) with a fit at these strengths. Each fit lowers a bound that
     touches the integrated-out objective, so that objective falls in every step; a fit need not be exact for that, and
     early ones are not: they are as accurate as the strengths are settled.
+
+    Parameters
+    ----------
+    alpha, beta : float, default=0.0, 1.0
+        Shape and rate of the Gamma prior of the strengths. A larger alpha pulls them up, a larger beta down.
+    start : float or mapping from group name to float, default=1.0
+        The strengths of the first fit.
+    tol : float, default=1e-3
+        Converged when no log strength changes by more in a step.
+    max_steps : int, default=200
+    accelerate : bool, default=True
+        Rough early fits and longer steps along a slow approach, where they lower the objective; False is the paper's
+        algorithm to the letter.
+    checkpoint : str or None, default=None
+        A file that is written after every step, and from which a killed tuning goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tikhon import MM, LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 12))
+    >>> y = X[:, :2].sum(axis=1) + rng.normal(size=200) > 0
+    >>> groups = {"signal": [0, 1], "noise": range(2, 12)}
+    >>> model = LogisticRegression(groups=groups, tuner=MM(beta=0.5)).fit(X, y)
+    >>> model.strengths_["noise"] > 10 * model.strengths_["signal"]
+    True
+    >>> [step.criterion for step in model.tuning_.trace][0] > model.tuning_.criterion
+    True
     """
 
     name: ClassVar[str] = "mm"
