@@ -299,19 +299,22 @@ def draw(evaluation: Evaluation) -> "Figure":
     figure = new_figure(8.6, 1.6 + 0.4 * len(names))
     axes = figure.add_subplot()
     grid = {(e["dataset"], e["intercept"]): e["mse"] for e in entries if e["method"] == "grid"}
-    for method, colour in (("lr", COLOURS[-1]), ("mm", COLOURS[paper.METHODS.index("mm")])):
+    colours = {"lr": COLOURS[-1], "mm-scaled": COLOURS[0], "mm": COLOURS[paper.METHODS.index("mm")]}
+    for method, colour in colours.items():
         for intercept, words in SETTINGS:
             chosen = [
                 e for e in entries if e["method"] == method and e["intercept"] == intercept and e["mse"] is not None
             ]
             axes.scatter(
                 [e["mse"] / grid[e["dataset"], intercept] for e in chosen],
-                [names.index(e["dataset"]) + (0.12 if intercept else -0.12) for e in chosen],
+                [names.index(e["dataset"]) + (0.16 if intercept else -0.16) for e in chosen],
                 s=36,
                 facecolors=colour if intercept else "none",
                 edgecolors=colour,
                 label=f"{TITLES[method]}, {words}",
             )
+        if method not in paper.TABLE1_COLUMNS:
+            continue
         printed = [(name, paper.TABLE1[name][method], paper.TABLE1[name]["grid"]) for name in names]
         shown = [(name, top / bottom) for name, top, bottom in printed if top and bottom]
         axes.scatter(
