@@ -16,7 +16,7 @@ class FitResult:
     weights: Vector
     loss: float  # without the penalty
     value: float  # with it
-    residual: float  # norm of the gradient over its norm at zero weights
+    residual: float  # norm of the gradient over its norm at the best constant prediction
     n_iter: int
     n_products: int  # Hessian-vector products; 0 for direct factorisations
     status: FitStatus

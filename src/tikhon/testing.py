@@ -126,8 +126,9 @@ def check_hypergradient(
     rng = np.random.default_rng(seed)
     n_learned = int(problem.groups.learned.sum())
     theta = rng.normal(size=n_learned) if theta is None else theta
-    # As good as double precision allows, by the kind of solver that suits the size.
-    sharp = Newton(tol=1e-14) if prefers_factors(problem.pairs[0].train) else NewtonCG(tol=1e-13)
+    sharp = (
+        Newton() if prefers_factors(problem.pairs[0].train) else NewtonCG()
+    )  # by Newton's method, whatever was chosen
     problem = replace(problem, solver=sharp)
     found = hypergradient(problem, theta, accuracy=1e-11)
     implicit, refitted = [], []
@@ -147,9 +148,9 @@ def check_hypergradient(
 def check_tuner(make: Callable[[str | None], Tuner], problem: Problem, checkpoint: str | None = None) -> TuneResult:
     """Check the promises of a tuner on a problem; ``make(checkpoint)`` builds it.
 
-    Strengths are finite, positive and named after the groups; fixed ones are kept; the weights are a minimum at these
-    strengths; accepted steps lower the criterion (for descending tuners); ``on_step`` saw every step of the trace; the
-    same call gives the same bits; and with a checkpoint, a run stopped after its second step ends with the same bits.
+    Strengths are finite, not negative and named after the groups; fixed ones are kept; the weights are a minimum at these
+    strengths; ``on_step`` saw every step of the trace; the same call gives the same bits; and with a checkpoint, a run
+    stopped early, in the middle, late or not at all, and started again, ends with the same bits and the same trace.
     """
     seen: list[Step] = []
     result = make(None).tune(replace(problem, on_step=seen.append))
@@ -186,12 +187,22 @@ class _StopError(Exception):
 
 
 def _check_resume(make: Callable[[str | None], Tuner], problem: Problem, checkpoint: str, whole: TuneResult) -> None:
+    n_steps = len(whole.trace)
+    for last in sorted({2, n_steps // 2, n_steps - 1, n_steps} - {0}):
+        path = f"{checkpoint}.{last}"
+        _stopped(make(path), problem, last)
+        for _ in range(2):  # the second time the checkpoint is that of a finished run
+            resumed = make(path).tune(problem)
+            assert np.array_equal(resumed.weights, whole.weights), (
+                f"stopped after step {last}, a run ends with other bits"
+            )
+            assert len(resumed.trace) == n_steps, f"stopped after step {last}, a resumed run has another trace"
+
+
+def _stopped(tuner: Tuner, problem: Problem, last: int) -> None:
     def stop(step: Step) -> None:
-        if step.number >= 2:
+        if step.number >= last:
             raise _StopError
 
     with contextlib.suppress(_StopError):
-        make(checkpoint).tune(replace(problem, on_step=stop))
-    resumed = make(checkpoint).tune(problem)
-    assert np.array_equal(resumed.weights, whole.weights), "a run that was stopped and resumed ends with other bits"
-    assert len(resumed.trace) == len(whole.trace), "a resumed run has another trace"
+        tuner.tune(replace(problem, on_step=stop))

@@ -127,6 +127,7 @@ def test_control_c_ends_with_130_and_keeps_what_was_found(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     deadline = time.monotonic() + 60
     while not steps.exists() and process.poll() is None and time.monotonic() < deadline:

@@ -62,7 +62,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     solver : {"auto", "newton", "newton-cg", "lbfgs"} or solver object, default="auto"
         The solver for given strengths.
     tol : float, default=1e-8
-        When a fit is done: the norm of the gradient relative to that at zero weights.
+        When a fit is done: the norm of the gradient relative to that at the best constant prediction.
     max_iter : int, default=1000
         The most iterations of one fit.
     random_state : int, RandomState or None, default=None

@@ -23,15 +23,3 @@ def cholesky_solve(factor: Matrix, right: Matrix) -> Matrix:
     if info != 0:
         raise np.linalg.LinAlgError(f"argument {-info} of dpotrs is bad")
     return np.asarray(solution)
-
-
-def null_space(matrix: Matrix, relative: float = 1e-11) -> Matrix:
-    """An orthonormal basis (columns) of the directions in which a positive semi-definite matrix is flat.
-
-    The matrix is scaled to a unit diagonal first, so that the units of its rows do not decide what counts as flat.
-    """
-    size = np.sqrt(np.diag(matrix))
-    size[size == 0.0] = 1.0
-    values, vectors = np.linalg.eigh(matrix / np.outer(size, size))
-    flat = vectors[:, values <= relative * len(size)] / size[:, None]
-    return np.linalg.qr(flat)[0]

@@ -159,10 +159,6 @@ class Design:
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
-    def columns(self, chosen: NDArray[np.intp]) -> "Design":
-        """Some columns of X with the same intercept."""
-        return Design(self.X[:, chosen], self.fit_intercept)
-
 
 def floored(diagonal: Matrix) -> Matrix:
     """Entries at least 1e-8 of the largest, so that a division by them is harmless."""

@@ -8,11 +8,12 @@ of all rows in use stay (for softmax: shift alike), at any finite weights.
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.linalg import null_space
 from tikhon.models.design import Design
 from tikhon.objective import Matrix, Vector
 
 MOST_UNPENALISED = 2000  # a dense eigenproblem of this size takes a second or two
+CANDIDATE = 1e-10  # eigenvalues of the scaled Gram matrix below this deserve a closer look
+FLAT = 1e-11  # relative change of the scores below which a direction is flat
 
 
 def flat_directions(
@@ -47,13 +48,45 @@ def _null(
         return chosen, np.full((len(chosen), int(all_move_alike)), 1.0 / np.sqrt(n_outputs))
     columns = np.flatnonzero(mask.any(axis=0))
     inside = columns[columns < design.n_columns]
-    with_ones = len(inside) < len(columns)
-    gram = Design(design.X[:, inside], with_ones).gram((row_weights > 0).astype(float))
+    part = Design(design.X[:, inside], fit_intercept=len(inside) < len(columns))
+    used = row_weights > 0
+    gram = part.gram(used.astype(float))
     # The curvature of softmax's scores at equal probabilities.
     across: Matrix = np.eye(n_outputs) - (1.0 / n_outputs if shift else 0.0)
     output, column = np.divmod(chosen, width)
-    place = output * len(columns) + np.searchsorted(columns, column)
-    return chosen, null_space(np.asarray(np.kron(across, gram)[np.ix_(place, place)], np.float64))
+    at = np.searchsorted(columns, column)
+    # Units must not decide what counts as flat: each column is taken in units of its norm.
+    size = np.sqrt(np.diag(gram))[at]
+    size[size == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(across[np.ix_(output, output)] * gram[np.ix_(at, at)] / np.outer(size, size))
+    candidates = vectors[:, values <= CANDIDATE * len(size)] / size[:, None]
+    if candidates.shape[1] == 0:
+        return chosen, candidates
+    moved = _squared_changes(part, used, candidates, output, at, n_outputs, shift)
+    squares, mixed = np.linalg.eigh(moved)
+    return chosen, np.linalg.qr(candidates @ mixed[:, squares <= FLAT**2 * len(size)])[0]
+
+
+def _squared_changes(
+    part: Design, used: NDArray[np.bool_], candidates: Matrix, output: NDArray[np.intp], at: NDArray[np.intp],
+    n_outputs: int, shift: bool,
+) -> Matrix:  # fmt: skip
+    """A'A, where column c of A is what candidate c does to the scores of the rows in use.
+
+    A Gram matrix of the columns themselves squares their condition: its eigenvalues cannot tell a relative change of
+    1e-7 from none. The changes, computed from the rows, can.
+    """
+    n_candidates = candidates.shape[1]
+    moves = np.zeros((part.width, n_outputs, n_candidates))
+    moves[at, output] = candidates
+    total = np.zeros((n_candidates, n_candidates))
+    for rows in part.blocks(n_outputs * max(n_candidates, 1)):
+        changes = np.tensordot(part.block(rows)[used[rows]], moves, axes=1)
+        if shift:
+            changes -= changes.mean(axis=1, keepdims=True)
+        changes = changes.reshape(-1, n_candidates)
+        total += changes.T @ changes
+    return total
 
 
 def _embedded(

@@ -23,13 +23,19 @@ def gradient_scale(objective: Objective) -> float:
     6524 tells what happens otherwise); nor on the strengths, since penalised weights are 0 there; nor on a shift of
     columns or targets, which would drown the rest at zero weights.
     """
-    scale = _scales.get(objective)
+    try:
+        scale = _scales.get(objective)
+    except TypeError:  # an objective that cannot be hashed: computed anew each time
+        return _gradient_scale(objective)
     if scale is None:
-        at_zero = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1]))
-        at_baseline = float(np.linalg.norm(objective.loss_gradient(baseline(objective))[1]))
-        scale = max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0
-        _scales[objective] = scale
+        scale = _scales[objective] = _gradient_scale(objective)
     return scale
+
+
+def _gradient_scale(objective: Objective) -> float:
+    at_zero = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1]))
+    at_baseline = float(np.linalg.norm(objective.loss_gradient(baseline(objective))[1]))
+    return max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0
 
 
 def baseline(objective: Objective) -> Vector:

@@ -82,7 +82,7 @@ class Direct:
         status: TuneStatus = "max_steps"
         residual = np.inf if np.isnan(state.value) else float(np.linalg.norm(state.gradient)) / scale
         try:
-            while len(journal.trace) < self.max_steps and residual > self.tol:
+            while len(journal.trace) < self.max_steps and residual > self.tol and not state.stalled:
                 state = descent.tell(state, *integrated.loss_gradient(descent.ask(state)))
                 residual = float(np.linalg.norm(state.gradient)) / scale
                 step = Step(
@@ -90,12 +90,11 @@ class Direct:
                     gradient_norm=residual, n_iter=1, seconds=journal.seconds, accepted=state.accepted,
                     note="" if state.accepted else "shortened",
                 )  # fmt: skip
-                journal.record(step, state.arrays(), {})
-                if state.stalled:
-                    status = "stalled"
-                    break
+                journal.record(step, state.arrays, {})
             if residual <= self.tol:
                 status = "converged"
+            elif state.stalled:
+                status = "stalled"
         except KeyboardInterrupt:
             status = "interrupted"
         # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.

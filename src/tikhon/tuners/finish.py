@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tikhon.groups import Groups
 from tikhon.objective import Majorisable, Multiple, Objective, Vector
@@ -43,7 +44,10 @@ def finish(
     journal.saw(fit.residual)
     if fit.status != "converged":
         warnings = (*warnings, f"the final fit did not converge: {fit.reason}; raise max_iter or tol")
-    if learned_vanished(objective, problem.groups, fit.weights):
+    if journal.n_unconverged:
+        status = "stalled" if status == "converged" else status
+        reason = f"{reason}, but {journal.n_unconverged} of {journal.n_fits} fits stopped early: raise max_iter"
+    if learned_vanished(objective, problem.groups.expand(strengths) > 0.0, fit.weights):
         warnings = (
             *warnings,
             "the penalised weights shrank to nearly nothing and the model predicts almost what it would without them: "
@@ -90,9 +94,8 @@ def carried_over(problem: Problem, strengths: Vector) -> tuple[Vector, tuple[str
     return np.where(problem.groups.learned, strengths * ratio, strengths), (note,)
 
 
-def learned_vanished(objective: Objective, groups: Groups, weights: Vector) -> bool:
+def learned_vanished(objective: Objective, penalised: NDArray[np.bool_], weights: Vector) -> bool:
     """Is the loss hardly below that of the same weights with all penalised ones at 0, or of the best constant?"""
-    penalised = groups.index >= 0
     if not penalised.any():
         return False
     loss = objective.loss_gradient(weights)[0]

@@ -144,6 +144,7 @@ class _Run:
         )
         self.state = state
         self._accuracy, self._error, self._decrease = FIRST_ACCURACY, 0.0, np.inf
+        self._poor = False  # is the best evaluation one that could not be trusted?
         self._warm: Warm | None = None
         self._constant = abs(_constant_loss(problem))
         self._restore()
@@ -171,6 +172,11 @@ class _Run:
         if np.isnan(self.state.value):
             return None
         size, limit = self._gradient_size(), self._tuner.tol * self._unit()
+        if size <= limit and self._poor:
+            return (
+                "stalled",
+                "the best evaluation is one that cannot be trusted: raise max_iter or choose another solver",
+            )
         if size <= limit:
             return "converged", f"largest entry of the gradient {size:.1e} <= {limit:.1e}"
         if self._decrease <= LEAST_DECREASE * self._unit():
@@ -219,6 +225,7 @@ class _Run:
             notes.append("tightened (the change is within the error of the fits)")
             self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
             base = self._evaluate(before.x, self._accuracy, self._warm)
+            self._poor = bool(base.poor)
             self.state, self._warm, self._error = (
                 self._descent.rebase(before, base.value, base.gradient),
                 base.warm,
@@ -227,7 +234,9 @@ class _Run:
         else:
             self.state = after
             if after.accepted:
-                self._decrease = np.inf if first else before.value - after.value
+                # A gain that is small because the step was shortened tells nothing.
+                self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
+                self._poor = bool(found.poor)
                 self._warm, self._error = found.warm, found.error
                 relative = self._gradient_size() / max(abs(self.state.value), 1e-300)
                 self._accuracy = float(np.clip(ACCURACY_SHARE * relative, FINEST_ACCURACY, self._accuracy))
@@ -249,7 +258,7 @@ class _Run:
         }
         if self._warm is not None:
             arrays |= {"weights": np.array(self._warm.weights), "adjoints": np.array(self._warm.adjoints)}
-        numbers = {"accuracy": self._accuracy, "error": self._error, "decrease": self._decrease}
+        numbers = {"accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor}
         self._journal.record(step, arrays, numbers)
 
     def _restore(self) -> None:
@@ -259,5 +268,6 @@ class _Run:
         arrays, numbers = saved
         self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
         self._accuracy, self._error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
+        self._poor = numbers["poor"]
         if "weights" in arrays:
             self._warm = Warm(tuple(arrays["weights"]), tuple(arrays["adjoints"]))

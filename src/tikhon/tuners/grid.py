@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 from tikhon.objective import Vector
-from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.results import FitResult, Step, TuneResult, TuneStatus
 from tikhon.tuners.base import Problem
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
@@ -81,11 +81,11 @@ class Grid:
         status: TuneStatus = "converged"
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
             try:
-                search.evaluate(mapper, np.sort(values)[::-1], "")
-                if self.widen:
-                    self._widen(search, mapper)
-                for _ in range(self.refine):
-                    search.evaluate(mapper, search.gaps(), "refined")
+                if search.rounds == 0:
+                    search.evaluate(mapper, np.sort(values)[::-1], "")
+                    if self.widen:
+                        self._widen(search, mapper)
+                search.refine(mapper, self.refine)
             except KeyboardInterrupt:
                 status = "interrupted"
                 if not search.tried:
@@ -141,6 +141,8 @@ class _Search:
     def __init__(self, problem: Problem, journal: Journal, grid: Grid) -> None:
         self.tried: list[float] = []
         self.losses: list[Vector] = []  # per unit of weight, one per pair
+        self.rounds = 0  # of refinement, begun
+        self._pending: list[float] = []  # values of the last of them that are still to be tried
         self._weights: dict[float, list[Vector]] = {}
         self._problem, self._journal = problem, journal
         self._inner_tol, self._extrapolate = grid.inner_tol, grid.extrapolate
@@ -148,7 +150,8 @@ class _Search:
     def restore(self) -> None:
         saved = self._journal.resume()
         if saved is not None:
-            arrays, _ = saved
+            arrays, numbers = saved
+            self.rounds, self._pending = numbers["rounds"], numbers["pending"]
             self.tried, self.losses = arrays["tried"].tolist(), list(arrays["losses"])
             self._weights = {float(v): list(w) for v, w in zip(arrays["kept"], arrays["weights"], strict=True)}
 
@@ -163,29 +166,45 @@ class _Search:
 
             def fit(
                 k: int, strength: Vector = strength, starts: list[Vector] | None = starts
-            ) -> tuple[float, Vector, float, int]:
+            ) -> tuple[float, FitResult]:
                 pair = problem.pairs[k]
                 result = problem.solver.minimise(
                     pair.train, strength, starts[k] if starts else None, tol=self._inner_tol
                 )
                 loss = pair.holdout.loss_gradient(result.weights)[0] / pair.holdout_weight
-                return float(loss), result.weights, result.residual, result.n_iter
+                return float(loss), result
 
             fits = mapper(fit, range(len(problem.pairs)))
-            self._journal.saw(*(f[2] for f in fits))
+            self._journal.saw(*(fit.residual for _, fit in fits))
+            self._journal.judge((fit for _, fit in fits), self._inner_tol)
             self.tried.append(float(value))
-            self.losses.append(np.array([f[0] for f in fits]))
-            self._weights[float(value)] = [f[1] for f in fits]
+            self.losses.append(np.array([loss for loss, _ in fits]))
+            self._weights[float(value)] = [fit.weights for _, fit in fits]
             self._forget()
             step = Step(
                 number=len(self._journal.trace) + 1, strengths=strengths, criterion=float(self.curve()[0][-1]),
-                residual=max(f[2] for f in fits), n_iter=sum(f[3] for f in fits), seconds=self._journal.seconds, note=note,
+                residual=max(fit.residual for _, fit in fits), n_iter=sum(fit.n_iter for _, fit in fits),
+                seconds=self._journal.seconds, note=note,
             )  # fmt: skip
-            state = {
-                "tried": np.array(self.tried), "losses": np.array(self.losses), "kept": np.array(list(self._weights)),
-                "weights": np.array(list(self._weights.values())),
-            }  # fmt: skip
-            self._journal.record(step, state, {})
+            self._journal.record(step, self._arrays, {"rounds": self.rounds, "pending": self._pending})
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        return {
+            "tried": np.array(self.tried),
+            "losses": np.array(self.losses),
+            "kept": np.array(list(self._weights)),
+            "weights": np.array(list(self._weights.values())),
+        }
+
+    def refine(self, mapper: Mapper, rounds: int) -> None:
+        """Halve the gaps beside the best, so many times; a round that was broken off is finished first."""
+        while self._pending or self.rounds < rounds:
+            if not self._pending:
+                self.rounds, self._pending = self.rounds + 1, self.gaps().tolist()
+                if not self._pending:  # a single value has no gaps
+                    return
+            value = self._pending.pop(0)
+            self.evaluate(mapper, np.array([value]), "refined")
 
     def curve(self) -> tuple[Vector, Vector]:
         """Mean held-out loss of each value tried, weighted as the data are, and its standard error over the pairs."""

@@ -129,7 +129,7 @@ def _adjoint(
 
     if hessian == "analytic" and isinstance(inner.objective, Factorable) and prefers_factors(inner.objective):
         direct = _by_factor(inner.objective, inner, weights, right, penalised_product)
-        if direct is not None:
+        if direct is not None and direct[1] <= 10.0 * accuracy:
             return *direct, 1, True
     found = solve(
         penalised_product, right, precondition=inner.preconditioner(weights), tol=accuracy, max_iter=MOST_PRODUCTS,

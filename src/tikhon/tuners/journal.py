@@ -4,18 +4,19 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.data.safefile import read_file, write_file
 from tikhon.errors import InputError
-from tikhon.results import Step
+from tikhon.results import FitResult, Step
 from tikhon.tuners.base import Problem, Tuner
 
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 FORMAT = 1
 
 
@@ -30,6 +31,7 @@ class Journal:
         self.trace: list[Step] = []
         self.n_fits = 0
         self.worst_residual = 0.0
+        self.n_unconverged = 0
         self._problem = problem
         self._path = tuner.checkpoint
         self._fingerprint = _fingerprint(tuner, problem) if self._path is not None else ""
@@ -51,6 +53,7 @@ class Journal:
         strengths = arrays.pop("trace.strengths")
         self.trace = [Step(**row, strengths=strengths[i]) for i, row in enumerate(header["trace"])]
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]
+        self.n_unconverged = header["n_unconverged"]
         self._start = time.perf_counter() - (self.trace[-1].seconds if self.trace else 0.0)
         return arrays, header["numbers"]
 
@@ -59,16 +62,25 @@ class Journal:
         self.n_fits += len(residuals)
         self.worst_residual = max(self.worst_residual, *residuals)
 
-    def record(self, step: Step, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Add a step with the state that follows it; write the checkpoint beside and rename; tell the listener."""
+    def judge(self, fits: Iterable[FitResult], tol: float) -> None:
+        """Count the fits that stopped far from the residual they were asked for."""
+        self.n_unconverged += sum(fit.status != "converged" and fit.residual > 10.0 * tol for fit in fits)
+
+    def record(self, step: Step, arrays: Arrays | Callable[[], Arrays], numbers: Mapping[str, Any]) -> None:
+        """Add a step with the state that follows it; write the checkpoint beside and rename; tell the listener.
+
+        ``arrays`` may be a function, called only where there is a checkpoint to write.
+        """
         self.trace.append(step)
         if self._path is not None:
             rows = [{f.name: getattr(s, f.name) for f in fields(s) if f.name != "strengths"} for s in self.trace]
             header = {
                 "fingerprint": self._fingerprint, "trace": rows, "numbers": dict(numbers), "n_fits": self.n_fits,
-                "worst_residual": self.worst_residual,
+                "worst_residual": self.worst_residual, "n_unconverged": self.n_unconverged,
             }  # fmt: skip
-            state = dict(arrays) | {"trace.strengths": np.array([s.strengths for s in self.trace])}
+            state = dict(arrays() if callable(arrays) else arrays) | {
+                "trace.strengths": np.array([s.strengths for s in self.trace])
+            }
             write_file(self._path, kind="checkpoint", version=FORMAT, header=header, arrays=state)
         if self._problem.on_step is not None:
             self._problem.on_step(step)

@@ -17,6 +17,7 @@ from tikhon.tuners.settings import check_prior, check_steps, starting_theta
 
 FIRST_ACCURACY = 5e-2  # residual of the first fit
 FURTHEST = 10.0  # an accelerated step, in units of the plain one
+MOST_LEFT = 1e-2  # a fit that stopped with a tenfold of this left is counted as failed
 SHARE = 0.1  # of the gradient that a change of strengths brings is left after the fit that follows
 
 
@@ -111,6 +112,7 @@ class _Run:
         strength = groups.expand(strengths)
         fit = self._problem.solver.minimise(bound, strength, self.weights, tol=self._accuracy(bound, strength))
         self._journal.saw(fit.residual)
+        self._journal.judge([fit], MOST_LEFT)
         value = float(self._integrated.loss_gradient(fit.weights)[0])
         accelerated = strengths is not self.updated
         accepted = not accelerated or value <= self.value

@@ -58,7 +58,9 @@ def starting_theta(start: Start, groups: Groups) -> Vector:
     """The logarithms of the strengths to begin with, for the learned groups."""
     learned = [name for name, is_learned in zip(groups.names, groups.learned, strict=True) if is_learned]
     if isinstance(start, Mapping):
-        unknown = [name for name in start if name not in groups.names]
+        start = {str(name): value for name, value in start.items()}
+        known = set(groups.names)
+        unknown = [name for name in start if name not in known]
         if unknown:
             raise InputError(
                 f"start names the unknown group {unknown[0]!r}; the groups are {', '.join(groups.names[:8])}"
