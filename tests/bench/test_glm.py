@@ -1,5 +1,6 @@
 """The race against LogisticRegressionCV."""
 
+import itertools
 import json
 import warnings
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from tikhon.bench import BENCHES
-from tikhon.bench.glm import NAMES, PEER, TUNERS, contestants, peer, summarise
+from tikhon.bench.glm import NAMES, PEER, TUNERS, OutOfTimeError, contestants, cpu_limit, peer, summarise
 from tikhon.report.progress import Silent
 
 
@@ -79,3 +80,16 @@ def test_quick(data_dir: Path, tmp_path: Path) -> None:
         assert entry["grid"]["log_loss"] == pytest.approx(entry[PEER]["log_loss"], rel=0.02)
     assert summary["speedup_mm"] > 1.0
     assert all("FutureWarning" not in text for row in result["rows"] for text in row["warnings"])
+
+
+def test_a_contestant_that_takes_too_long_is_stopped():
+    with pytest.raises(OutOfTimeError), cpu_limit(0.05):
+        sum(1 for _ in itertools.count())
+    with cpu_limit(None):
+        assert sum(range(10)) == 45
+
+
+def test_a_stopped_rival_does_not_count():
+    stopped = {**row("heart", "newton-cholesky", 0.5), "status": "stopped"}
+    summary = summarise([row("heart", "mm", 1.0), row("heart", "lbfgs", 8.0), stopped])
+    assert summary["datasets"]["heart"][PEER]["solver"] == "lbfgs"
