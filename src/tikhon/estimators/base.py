@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from tikhon.data.safefile import write_file
 from tikhon.errors import InputError, TuningWarning
@@ -34,6 +33,7 @@ from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver
 from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
+from tikhon.tuners.workers import one_blas_thread
 
 if TYPE_CHECKING:
     from tikhon.testing import HypergradientCheck
@@ -198,7 +198,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         )
         # Threads over folds and threads inside BLAS would fight for the same cores, and small products are not worth them.
         small = X.shape[0] * X.shape[1] * n_outputs < SMALL
-        with threadpool_limits(1, user_api="blas") if n_jobs > 1 or small else contextlib.nullcontext():
+        with one_blas_thread() if n_jobs > 1 or small else contextlib.nullcontext():
             result = tuner.tune(problem)
         _warn(result)
         self.tuning_: TuneResult = result

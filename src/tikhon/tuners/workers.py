@@ -2,14 +2,27 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Mapper: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes some milliseconds, longer than many a fit: it is done once."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Within this context the libraries of linear algebra use one thread."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit
 
 
 @contextmanager
@@ -22,5 +35,5 @@ def workers(n_jobs: int, n_items: int) -> Iterator[Mapper]:
     if threads <= 1:
         yield lambda function, items: [function(item) for item in items]
         return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         yield lambda function, items: list(pool.map(function, items))
