@@ -75,9 +75,12 @@ def test_quick(data_dir: Path, tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "glm.json").read_text())["summary"]
     assert summary["n_failed"] == 0
     assert summary == result["summary"]
-    for entry in summary["datasets"].values():
-        # The same folds and strengths, so the same choice, but for the rival's looser tolerance.
-        assert entry["grid"]["log_loss"] == pytest.approx(entry[PEER]["log_loss"], rel=0.02)
+    for name, entry in summary["datasets"].items():
+        # The same folds and strengths, so the same choice, but for the rival's looser tolerance. With lbfgs: the
+        # newton-cholesky of scikit-learn 1.6 chooses another strength than that of 1.9 on the same data.
+        (lbfgs,) = (row for row in result["rows"] if row["key"] == f"{name}/lbfgs")
+        assert entry["grid"]["log_loss"] == pytest.approx(lbfgs["log_loss"], rel=0.02)
+        assert PEER in entry
     assert summary["speedup_mm"] > 1.0
     assert all("FutureWarning" not in text for row in result["rows"] for text in row["warnings"])
 
