@@ -5,6 +5,7 @@ may carry a *fixed* strength, the others are learned. ``expand`` and ``collect``
 and back.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -167,8 +168,7 @@ def _prefixes(columns: Sequence[str]) -> list[str]:
 
 def _distinct(columns: Sequence[str]) -> Sequence[str]:
     if len(set(columns)) < len(columns):
-        seen: set[str] = set()
-        repeated = next(name for name in columns if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        repeated = next(name for name, count in Counter(columns).items() if count > 1)
         raise InputError(f"column name {repeated!r} occurs twice: groups='separate' needs distinct names")
     return columns
 
