@@ -12,15 +12,18 @@ from tikhon.errors import InputError, TikhonError, TuningWarning
 if TYPE_CHECKING:
     from tikhon.estimators import LogisticRegression, Ridge, load
     from tikhon.groups import Groups
-    from tikhon.tuners import MM, Direct, Gradient, Grid
+    from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
 __all__ = [
     "MM",
+    "Auto",
     "Direct",
+    "Evidence",
     "Gradient",
     "Grid",
     "Groups",
     "InputError",
+    "LeaveOneOut",
     "LogisticRegression",
     "Ridge",
     "TikhonError",
@@ -34,9 +37,12 @@ _HOMES = {
     "Ridge": "tikhon.estimators",
     "load": "tikhon.estimators",
     "Groups": "tikhon.groups",
+    "Auto": "tikhon.tuners",
     "MM": "tikhon.tuners",
     "Direct": "tikhon.tuners",
+    "Evidence": "tikhon.tuners",
     "Gradient": "tikhon.tuners",
+    "LeaveOneOut": "tikhon.tuners",
     "Grid": "tikhon.tuners",
 }
 

@@ -96,6 +96,53 @@ class Factorable(Objective, Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """A function of weights and strengths at one point, with its partial derivatives."""
+
+    value: float
+    by_weights: Vector  # at fixed strengths
+    by_strength: Vector  # at fixed weights; one per weight, of the strengths themselves, not their logarithms
+
+
+class Curvature(Protocol):
+    """The penalised Hessian H + diag(strength) at some weights, in a form that can be inverted."""
+
+    def solve(self, v: Vector) -> Vector:
+        """(H + diag(strength))^-1 v."""
+        ...
+
+    def inverse_diagonal(self) -> Vector:
+        """The diagonal of the inverse: with a strength s, 1 - s times it is what a weight counts as (MacKay 1992)."""
+        ...
+
+    def noise_precision(self) -> float | Vector:
+        """By what the loss must be multiplied, weight by weight, to be a negative log-likelihood: 1 if it is one."""
+        ...
+
+    def leave_one_out(self) -> Criterion:
+        """The summed loss of each row by the weights that one Newton step reaches without it."""
+        ...
+
+    def evidence(self) -> Criterion:
+        """The negative logarithm of the marginal likelihood in Laplace's approximation, up to a constant."""
+        ...
+
+
+@runtime_checkable
+class Curved(Objective, Protocol):
+    """A sum over rows that can say what happens when any one of them is left out: what ``loo`` and ``evidence`` need."""
+
+    @property
+    def curvature_cost(self) -> float:
+        """About how many Hessian products a ``curvature_at`` is worth; infinite where it must not be tried."""
+        ...
+
+    def curvature_at(self, weights: Vector, strength: Vector) -> Curvature:
+        """Factorise the penalised Hessian; raises ``numpy.linalg.LinAlgError`` if not positive definite."""
+        ...
+
+
 @runtime_checkable
 class Flat(Objective, Protocol):
     """An objective that knows in which directions it is flat."""
@@ -118,8 +165,20 @@ class Majorisable(Objective, Protocol):
 
 
 @runtime_checkable
+class Noisy(Objective, Protocol):
+    """A loss that is a negative log-likelihood up to the unknown variance of some noise."""
+
+    def noise_precision(self, loss: float) -> float:
+        """By what the loss must be multiplied to be one, guessed from its value."""
+        ...
+
+
+@runtime_checkable
 class Multiple(Objective, Protocol):
     """A positive multiple of another objective: strengths divided by the factor belong to that one."""
+
+    @property
+    def objective(self) -> Objective: ...
 
     @property
     def factor(self) -> float: ...

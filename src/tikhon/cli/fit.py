@@ -26,7 +26,7 @@ def fit(
     groups: Annotated[
         str, typer.Option(help="none, separate, prefix (before '__'), or a .json file of groups.", metavar="GROUPS")
     ] = "none",
-    tuner: Annotated[TunerName, typer.Option(help="How the strengths are learned.")] = TunerName.gradient,
+    tuner: Annotated[TunerName, typer.Option(help="How the strengths are learned.")] = TunerName.auto,
     strength: Annotated[
         list[str] | None, typer.Option(help="Fix a group's strength; repeatable.", metavar="NAME=VALUE")
     ] = None,
@@ -38,7 +38,7 @@ def fit(
     ] = Format.auto,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale each column to unit variance.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Fit without an intercept.")] = False,
-    cv: Annotated[int | None, typer.Option(min=2, help="Folds of the cross-validation; 5 unless told.")] = None,
+    cv: Annotated[int | None, typer.Option(min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")] = None,
     validation_fraction: Annotated[
         float | None, typer.Option(help="Hold out this share of the rows instead of cross-validation.")
     ] = None,
@@ -73,7 +73,7 @@ def fit(
             strengths=strengths,
             fit_intercept=not no_intercept,
             standardize=standardize,
-            cv=None if validation_fraction is not None else cv or 5,
+            cv=None if validation_fraction is not None else cv or "auto",
             validation_fraction=0.2 if validation_fraction is None else validation_fraction,
             rescale="n" if rescale else "none",
             random_state=seed,

@@ -35,6 +35,9 @@ class Format(StrEnum):
 
 
 class TunerName(StrEnum):
+    auto = "auto"
+    loo = "loo"
+    evidence = "evidence"
     grid = "grid"
     mm = "mm"
     direct = "direct"
@@ -97,7 +100,8 @@ def make_tuner(name: TunerName, checkpoint: Path | None) -> Any:
         if checkpoint is not None:
             raise InputError("--checkpoint: with --tuner none there are no steps to keep")
         return None
-    return TUNERS[name.value](checkpoint=None if checkpoint is None else str(checkpoint))
+    kind: Any = TUNERS[name.value]
+    return kind(checkpoint=None if checkpoint is None else str(checkpoint))
 
 
 def _groups_file(path: Path) -> Any:

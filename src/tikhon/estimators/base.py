@@ -31,7 +31,7 @@ from tikhon.groups import Groups, GroupSpec, weight_groups
 from tikhon.objective import Matrix, Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver
-from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
+from tikhon.tuners import Auto, Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
 from tikhon.tuners.workers import one_blas_thread
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
+FOLDS = 5  # with cv="auto"
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
@@ -173,9 +174,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         objective = view(X, row_weights)
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
-        if tuner.needs_pairs:
+        cv = self._splits_of(tuner, objective)
+        if not (isinstance(cv, str) and cv == "none"):
             splits, notes = make_splits(
-                self.cv,
+                cv,
                 validation_fraction=self.validation_fraction,
                 random_state=self.random_state,
                 X=X,
@@ -211,6 +213,15 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if means is not None:
             intercepts = intercepts - coefficients @ (means * scales)
         return coefficients, intercepts, objective
+
+    def _splits_of(self, tuner: Tuner, objective: Rows) -> Any:
+        """What to split by: "none", or a value of ``cv`` that is not "auto"."""
+        automatic = isinstance(self.cv, str) and self.cv == "auto"
+        if isinstance(tuner, Auto) and automatic:
+            return {"none": "none", "folds": FOLDS, "holdout": None}[tuner.splits_for(objective)]
+        if not tuner.needs_pairs and not isinstance(tuner, Auto):
+            return "none"
+        return FOLDS if automatic else self.cv
 
     def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
         if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):

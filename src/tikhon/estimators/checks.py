@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
@@ -95,6 +95,7 @@ def checked_parameters(estimator: Any) -> None:
         raise InputError(f"tol={estimator.tol!r}: write a number between 0 and 1")
     if not _is_count(estimator.max_iter):
         raise InputError(f"max_iter={estimator.max_iter!r}: write a whole number, 1 or larger")
+    seeded(estimator.random_state)
     jobs = estimator.n_jobs
     if jobs is not None and jobs != -1 and not _is_count(jobs):
         raise InputError(f"n_jobs={jobs!r}: write None or -1 for all cores, or a whole number, 1 or larger")
@@ -230,3 +231,12 @@ def _is_count(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def seeded(random_state: Any) -> np.random.RandomState:
+    """A generator from a seed, 0 for None, or the generator itself."""
+    try:
+        generator: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
+    except ValueError:
+        raise InputError(f"random_state={random_state!r}: write None, a whole number or a RandomState") from None
+    return generator

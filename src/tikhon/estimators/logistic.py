@@ -35,9 +35,10 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         ColumnTransformer writes them; those with the same entry of an array with one entry per column; those listed
         under one name of a dict from group name to columns (the others form "rest"); those for which a function of the
         name gives the same. Array entries -1 and None, and None from a function, are never penalised.
-    tuner : {"gradient", "mm", "direct", "grid"}, tuner object or None, default="gradient"
-        How the strengths are learned. "gradient" descends the cross-validated loss; "mm" and "direct" integrate the
-        strengths out and need no hold-out data; "grid" tries values of one common strength. None: as given.
+    tuner : {"auto", "loo", "evidence", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
+        How the strengths are learned. "loo" descends the leave-one-out loss, "gradient" the cross-validated loss; "auto"
+        takes one of these two by the sizes of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
+        data; "grid" tries values of one common strength. None: as given.
     strengths : float, dict from group name to float, or None, default=None
         Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others, and only fits where
         there are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all.
@@ -51,9 +52,10 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which sample weights are multiplied. "balanced": inversely proportional to the
         classes' sums of sample weights.
-    cv : int, splitter, iterable of (train, test) or None, default=5
+    cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
         The splits of tuners that need hold-out data. A number: shuffled, stratified folds, fewer where the smallest
-        class has fewer rows; classes of a single row are never held out. None: one hold-out.
+        class has fewer rows; classes of a single row are never held out. None: one hold-out. "auto": five folds, but
+        ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value; given splits it always uses.
     validation_fraction : float, default=0.2
         The part of the rows in the hold-out, with ``cv=None``.
     rescale : {"none", "n"}, default="none"
@@ -106,14 +108,14 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     def __init__(
         self,
         groups: GroupSpec = None,
-        tuner: str | Tuner | None = "gradient",
+        tuner: str | Tuner | None = "auto",
         strengths: Mapping[str, float] | float | None = None,
         *,
         per_class: bool = False,
         fit_intercept: bool = True,
         standardize: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
-        cv: Any = 5,
+        cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
         solver: str | Solver = "auto",

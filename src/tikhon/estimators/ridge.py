@@ -35,9 +35,10 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         ColumnTransformer writes them; those with the same entry of an array with one entry per column; those listed
         under one name of a dict from group name to columns (the others form "rest"); those for which a function of the
         name gives the same. Array entries -1 and None, and None from a function, are never penalised.
-    tuner : {"gradient", "mm", "direct", "grid"}, tuner object or None, default="gradient"
-        How the strengths are learned. "gradient" descends the cross-validated loss; "mm" and "direct" integrate the
-        strengths out and need no hold-out data; "grid" tries values of one common strength. None: as given.
+    tuner : {"auto", "loo", "evidence", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
+        How the strengths are learned. "loo" descends the leave-one-out loss, "gradient" the cross-validated loss; "auto"
+        takes one of these two by the sizes of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
+        data; "grid" tries values of one common strength. None: as given.
     strengths : float, dict from group name to float, or None, default=None
         Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others, and only fits where
         there are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all. See the notes for
@@ -53,9 +54,10 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     standardize : bool, default=False
         Divide each column by its weighted standard deviation over all rows before tuning (without centring, so that
         sparse data stay sparse). ``coef_`` is in the original units, ``strengths_`` is for the divided columns.
-    cv : int, splitter, iterable of (train, test) or None, default=5
+    cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
         The splits of tuners that need hold-out data. A number: shuffled folds, no more than there are rows. None: one
-        hold-out.
+        hold-out. "auto": five folds, but ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value;
+        given splits it always uses.
     validation_fraction : float, default=0.2
         The part of the rows in the hold-out, with ``cv=None``.
     rescale : {"none", "n"}, default="none"
@@ -117,14 +119,14 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     def __init__(
         self,
         groups: GroupSpec = None,
-        tuner: str | Tuner | None = "gradient",
+        tuner: str | Tuner | None = "auto",
         strengths: Mapping[str, float] | float | None = None,
         *,
         per_target: bool = False,
         scale_target: bool = True,
         fit_intercept: bool = True,
         standardize: bool = False,
-        cv: Any = 5,
+        cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
         solver: str | Solver = "auto",

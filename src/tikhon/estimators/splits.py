@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import check_random_state
 
 from tikhon.errors import InputError
+from tikhon.estimators.checks import seeded
 from tikhon.objective import Pair, Rows, Vector
 
 Indices: TypeAlias = NDArray[np.intp]
@@ -41,10 +41,10 @@ def make_splits(
     strata = np.zeros(len(rows), np.intp) if codes is None else codes[rows]
     notes: tuple[str, ...] = ()
     if cv is None:
-        held_out = _hold_out(strata, validation_fraction, _generator(random_state))
+        held_out = _hold_out(strata, validation_fraction, seeded(random_state))
         splits = [(rows[~held_out], rows[held_out])]
     elif isinstance(cv, Integral) and not isinstance(cv, bool):
-        splits, notes = _folds(int(cv), rows, strata, codes is not None, _generator(random_state))
+        splits, notes = _folds(int(cv), rows, strata, codes is not None, seeded(random_state))
     else:
         splits = _given(cv, X, y)
     for number, split in enumerate(splits):
@@ -121,7 +121,7 @@ def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
     elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
         pairs = list(cv)
     else:
-        raise InputError(f"cv={cv!r}: write a number of folds, None for a hold-out, a splitter or a list of splits")
+        raise InputError(f"cv={cv!r}: write 'auto', a number of folds, None for a hold-out, a splitter or a list of splits")
     splits = []
     for number, pair in enumerate(pairs):
         try:
@@ -160,11 +160,3 @@ def _check_split(number: int, split: Split, row_weights: Vector, codes: NDArray[
                 f"cv: split {number} trains without class number {min(missing)} (in the order of classes_): every "
                 "split must train on all classes"
             )
-
-
-def _generator(random_state: Any) -> np.random.RandomState:
-    try:
-        generator: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
-    except ValueError:
-        raise InputError(f"random_state={random_state!r}: write None, a whole number or a RandomState") from None
-    return generator

@@ -94,11 +94,31 @@ class Design:
             gram[p, p] = curvature.sum()
         return gram
 
-    def gram_cost(self, n_outputs: int) -> float:
-        """Hessian products that a Gram matrix (from sparse rows: their lengths squared) and its factor are worth."""
+    def times(self, rows: slice, matrix: Matrix) -> Matrix:
+        """Some rows of (X, 1) times a matrix."""
+        product: Matrix = self.X[rows] @ matrix[: self.n_columns]
+        return product + matrix[-1] if self.fit_intercept else product
+
+    def row_products(self, rows: slice, other: Matrix) -> Vector:
+        """x~_i . other_i for some rows."""
+        X, inner = self.X[rows], other[:, : self.n_columns]
+        if self.is_sparse:
+            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            products: Vector = np.bincount(row, X.data * inner[row, X.indices], X.shape[0]).astype(np.float64, copy=False)
+        else:
+            products = np.einsum("ij,ij->i", X, inner)
+        return products + other[:, -1] if self.fit_intercept else products
+
+    @property
+    def gram_multiplications(self) -> float:
+        """Of a Gram matrix, counted as a dense product counts them; from sparse rows, their lengths squared."""
         per_row = self.n_stored / max(self.n_rows, 1)
         slower = SPARSE_SLOWDOWN if self.is_sparse else 1.0
-        n_factor = slower * self.n_rows * (per_row + 1.0) ** 2 / 2 + self.width**3 / 3
+        return slower * self.n_rows * (per_row + 1.0) ** 2 / 2
+
+    def gram_cost(self, n_outputs: int) -> float:
+        """Hessian products that a Gram matrix and its factor are worth."""
+        n_factor = self.gram_multiplications + self.width**3 / 3
         return factor_products(n_factor, 2.0 * self.n_stored * n_outputs)
 
     def squares(self, curvature: Matrix) -> Matrix:

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import logistic_loss_probability
-from tikhon.models.design import Data, active_rows
+from tikhon.models.design import Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
+from tikhon.models.inverse import inverse_cost
+from tikhon.models.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
 
@@ -29,7 +31,7 @@ class Logistic:
         self.row_weights = np.ones(len(y)) if row_weights is None else row_weights
         self._design, rows = active_rows(X, fit_intercept, self.row_weights)
         self._target, self._weight = y[rows], self.row_weights[rows]
-        self._scores = LastPoint(self._design.scores)
+        self._point = LastPoint(self._scores_losses_probabilities)
         self._value = LastPoint(self._loss_gradient)
 
     @property
@@ -48,12 +50,17 @@ class Logistic:
         return loss, gradient.copy()
 
     def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        loss, probability = logistic_loss_probability(self._scores.at(weights), self._target)
-        return (self._weight @ loss).item(), self._design.adjoint(self._weight * (probability - self._target))
+        _, losses, probability = self._point.at(weights)
+        return (self._weight @ losses).item(), self._design.adjoint(self._weight * (probability - self._target))
+
+    def _scores_losses_probabilities(self, weights: Vector) -> tuple[Vector, Vector, Vector]:
+        """One of each per row in use."""
+        scores = self._design.scores(weights)
+        return scores, *logistic_loss_probability(scores, self._target)
 
     def curvature(self, weights: Vector) -> Vector:
         """a p (1 - p), one per row in use."""
-        _, probability = logistic_loss_probability(self._scores.at(weights), self._target)
+        probability = self._point.at(weights)[2]
         return self._weight * probability * (1.0 - probability)
 
     def hessian_at(self, weights: Vector) -> Product:
@@ -88,6 +95,17 @@ class Logistic:
         matrix.flat[:: len(strength) + 1] += strength
         factor = cholesky(matrix)
         return lambda v: cholesky_solve(factor, v)
+
+    @cached_property
+    def curvature_cost(self) -> float:
+        return factor_products(inverse_cost(self._design), 2.0 * self._design.n_stored)
+
+    def curvature_at(self, weights: Vector, strength: Vector) -> LogisticCurvature:
+        loss, gradient = self._value.at(weights)
+        scores, _, probability = self._point.at(weights)
+        return logistic_curvature(
+            self._design, self._target, self._weight, scores, probability, weights, strength, loss, gradient
+        )
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         return flat_directions(self._design, self._weight, unpenalised, 1, common_shift=False)

@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import softmax_loss_probability
+from tikhon.models.class_blocks import ClassBlocks, class_blocks
 from tikhon.models.design import Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
 from tikhon.models.logistic import RAREST
 from tikhon.models.memo import LastPoint
+from tikhon.models.softmax_curvature import SoftmaxCurvature
+from tikhon.models.softmax_factor import SoftmaxFactor
 from tikhon.objective import Matrix, Product, Vector
 
 MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
@@ -39,7 +42,7 @@ class Softmax:
         self.row_weights = np.ones(len(y)) if row_weights is None else row_weights
         self._design, rows = active_rows(X, fit_intercept, self.row_weights)
         self._target, self._weight = y[rows], self.row_weights[rows]
-        self._scores = LastPoint(lambda weights: self._design.scores_many(weights, n_classes))
+        self._point = LastPoint(self._scores_losses_probabilities)
         self._value = LastPoint(self._loss_gradient)
 
     @property
@@ -60,14 +63,18 @@ class Softmax:
         return loss, gradient.copy()
 
     def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        loss, residual = softmax_loss_probability(self._scores.at(weights), self._target)
-        residual[np.arange(len(self._target)), self._target] -= 1.0
-        residual *= self._weight[:, None]
-        return (self._weight @ loss).item(), self._design.adjoint_many(residual)
+        _, losses, probability = self._point.at(weights)
+        residual = probability * self._weight[:, None]
+        residual[np.arange(len(self._target)), self._target] -= self._weight
+        return (self._weight @ losses).item(), self._design.adjoint_many(residual)
+
+    def _scores_losses_probabilities(self, weights: Vector) -> tuple[Matrix, Vector, Matrix]:
+        """One row per row in use; nobody changes them in place."""
+        scores = self._design.scores_many(weights, self.n_classes)
+        return scores, *softmax_loss_probability(scores, self._target)
 
     def probabilities(self, weights: Vector) -> Matrix:
-        """One row per row in use."""
-        return softmax_loss_probability(self._scores.at(weights), self._target)[1]
+        return self._point.at(weights)[2]
 
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the n x K probabilities."""
@@ -149,33 +156,19 @@ class Softmax:
         probability = self.probabilities(weights)
         return self._weight[:, None] * probability * (1.0 - probability)
 
-    def hessian_matrix(self, weights: Vector) -> Matrix:
-        """sum_i a_i (diag(p_i) - p_i p_i') (x) x_i x_i', ordered by class, then column with the intercept last.
-
-        The first term is block diagonal; the second is one product Z'Z with rows z_i = sqrt(a_i) p_i (x) x_i, formed
-        for blocks of rows: far faster than K (K + 1) / 2 small products.
-        """
-        probability = self.probabilities(weights)
-        K, width = self.n_classes, self._design.width
-        matrix = np.zeros((K * width, K * width), order="F")
-        root = np.sqrt(self._weight)[:, None]
-        for rows in self._design.blocks(K * width):
-            X = self._design.block(rows)
-            Z = ((root[rows] * probability[rows])[:, :, None] * X[:, None, :]).reshape(len(X), K * width)
-            matrix -= Z.T @ Z
-        for k in range(K):
-            inside = slice(k * width, (k + 1) * width)
-            matrix[inside, inside] += self._design.gram(self._weight * probability[:, k])
-        return matrix
-
     @cached_property
     def factor_cost(self) -> float:
-        n_factor = self._design.n_rows * self.n_weights**2 / 2 + self.n_weights**3 / 3
+        size = self.n_weights - self._design.width
+        n_factor = self._design.n_rows * size**2 / 2 + size**3 / 3
         return factor_products(n_factor, 2.0 * self._design.n_stored * self.n_classes)
 
     @cached_property
+    def _blocks(self) -> ClassBlocks:
+        return class_blocks(self._design, self.n_classes - 1)
+
+    @cached_property
     def _by_class(self) -> NDArray[np.intp]:
-        """The position in the weights of each row of ``hessian_matrix``."""
+        """The positions of the weights, ordered by class, then column with the intercept last."""
         K, p = self.n_classes, self._design.n_columns
         coefficients = np.arange(K * p).reshape(K, p)
         if not self.fit_intercept:
@@ -183,17 +176,24 @@ class Softmax:
         return np.column_stack([coefficients, K * p + np.arange(K)]).ravel()
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
-        order = self._by_class
-        matrix = self.hessian_matrix(weights)
-        matrix.flat[:: len(strength) + 1] += strength[order]
-        factor = cholesky(matrix)
+        return self.curvature_at(weights, strength).solve
 
-        def solve(v: Vector) -> Vector:
-            solution = np.empty_like(v)
-            solution[order] = cholesky_solve(factor, v[order])
-            return solution
+    @cached_property
+    def curvature_cost(self) -> float:
+        """Forming the Hessian takes one part in four of what leverages and their derivatives take."""
+        size = self.n_weights - self._design.width
+        n_inverse = 2.5 * self._design.n_rows * size**2 + 2.5 * size**3
+        return factor_products(n_inverse, 2.0 * self._design.n_stored * self.n_classes)
 
-        return solve
+    def curvature_at(self, weights: Vector, strength: Vector) -> SoftmaxCurvature:
+        loss, gradient = self._value.at(weights)
+        scores, _, probability = self._point.at(weights)
+        by_class = strength[self._by_class].reshape(self.n_classes, -1)
+        factor = SoftmaxFactor(self._blocks, probability, self._weight, by_class)
+        return SoftmaxCurvature(
+            self._blocks, self._target, self._weight, scores, probability, weights, strength, loss, gradient,
+            self._by_class, factor,
+        )  # fmt: skip
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         return flat_directions(self._design, self._weight, unpenalised, self.n_classes, common_shift=True)

@@ -21,6 +21,7 @@ Method = Literal["quasi-newton", "conjugate-gradient"]
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 SMALLEST_STEP = 1e-10
 GROWTH = 3.0  # of the step where the slope does not flatten
+STEEP = 0.5  # of the slope, as curvature, before any is known
 LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below would spoil the approximation
 
 
@@ -66,7 +67,7 @@ class Descent:
     first_move: float = np.inf  # largest entry of the very first step
     largest_move: float = np.inf  # and of any
     metric: Vector | None = None  # a guess of the Hessian's diagonal
-    relative_curvature: float | None = None  # or of its size, in units of the first value
+    relative_curvature: float | None = None  # or of its size far from any slope, in units of the first value
     noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
 
     def start(self, x: Vector) -> DescentState:
@@ -149,7 +150,9 @@ class Descent:
         if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
             direction = downhill if self.metric is None else downhill / self.metric
         if not len(state.moves) and self.relative_curvature is not None:
-            direction = direction / (self.relative_curvature * max(abs(state.value), 1e-300))
+            # Where the slope is steep the curvature is too: the first step then aims where the slope has halved.
+            slope = float(np.abs(downhill).max(initial=0.0))
+            direction = direction / max(self.relative_curvature * abs(state.value) + STEEP * slope, 1e-300)
         largest = float(np.abs(direction).max(initial=0.0))
         most = self.largest_move if len(state.moves) else self.first_move
         if 0.0 < largest < least:

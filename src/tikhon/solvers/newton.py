@@ -7,11 +7,10 @@ import numpy as np
 from tikhon.errors import MissingCapability
 from tikhon.objective import Factorable, Objective, Product, Vector
 from tikhon.results import FitResult, FitStatus
-from tikhon.solvers.penalised import EPSILON, Penalised, penalised
+from tikhon.solvers.penalised import EPSILON, Penalised, damped, penalised
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises (Armijo)
 REUSE_BELOW = 0.1  # a step that cut the gradient this much shows that the old factor is still good
-FIRST_DAMPING = 1e-12  # of the largest curvature
 SMALLEST_STEP = 2.0**-30
 
 
@@ -50,9 +49,9 @@ class Newton:
             n_iter += 1
             fresh = solve is None
             if solve is None:
-                solve = _factor(objective, problem, weights)
+                solve = damped(objective.factorise, problem, weights)
             direction = problem.project(-solve(gradient))
-            step = _line_search(problem, weights, value, gradient, direction)
+            step = line_search(problem, weights, value, gradient, direction)
             if step is None and not fresh:
                 solve = None  # the old factor no longer fits: try a new one here
                 continue
@@ -67,22 +66,7 @@ class Newton:
         return problem.result(weights, loss, value, gradient, n_iter, 0, status, reason)
 
 
-def _factor(objective: Factorable, problem: Penalised, weights: Vector) -> Product:
-    strength = problem.lifted()
-    try:
-        return objective.factorise(weights, strength)
-    except np.linalg.LinAlgError:
-        damping = FIRST_DAMPING * float(problem.diagonal(weights).max())
-    while True:
-        try:
-            return objective.factorise(weights, strength + damping)
-        except np.linalg.LinAlgError:
-            damping *= 10.0
-            if not np.isfinite(damping):
-                raise
-
-
-def _line_search(
+def line_search(
     problem: Penalised, weights: Vector, value: float, gradient: Vector, direction: Vector
 ) -> tuple[Vector, float, float, Vector] | None:
     """The first of the steps 1, 1/2, 1/4 ... with sufficient decrease; None where there is none.

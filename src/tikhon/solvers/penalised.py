@@ -1,6 +1,8 @@
 """The inner problem, loss + 1/2 sum strength w^2, and what all solvers need to know about it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,8 +12,11 @@ from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
 FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
+FIRST_DAMPING = 1e-12  # of the largest curvature
 LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
 EPSILON = float(np.finfo(float).eps)
+
+Factor = TypeVar("Factor")
 
 _scales: "WeakKeyDictionary[Objective, float]" = WeakKeyDictionary()
 
@@ -51,6 +56,7 @@ class Penalised:
     strength: Vector
     flat: Matrix
     scale: float
+    lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
 
     def value_gradient(self, weights: Vector) -> tuple[float, float, Vector]:
         """Loss, penalised value, penalised gradient."""
@@ -80,10 +86,8 @@ class Penalised:
         return lambda v: self.project(v / diagonal)
 
     def lifted(self) -> Vector:
-        """Strengths with a trifle on unpenalised weights where some directions are flat, so that a factor exists."""
-        if not self.flat.shape[1]:
-            return self.strength
-        return self.strength + _trifle(self.objective, self.strength, FLAT_STRENGTH)
+        """Strengths with which a factor exists."""
+        return self.strength + self.lift if self.flat.shape[1] else self.strength
 
     def starting(self, start: Vector | None) -> Vector:
         """Where to begin: the start given or the baseline, without the flat directions."""
@@ -112,7 +116,8 @@ def penalised(objective: Objective, strength: Vector) -> Penalised:
             strength = strength + _trifle(objective, strength, FALLBACK_STRENGTH)
         else:
             flat = found
-    return Penalised(objective, strength, flat, gradient_scale(objective))
+    lift = _trifle(objective, strength, FLAT_STRENGTH) if flat.shape[1] else np.zeros(objective.n_weights)
+    return Penalised(objective, strength, flat, gradient_scale(objective), lift)
 
 
 def _trifle(objective: Objective, strength: Vector, relative: float) -> Vector:
@@ -122,3 +127,22 @@ def _trifle(objective: Objective, strength: Vector, relative: float) -> Vector:
     curvature = objective.hessian_diagonal(zeros) if isinstance(objective, Diagonal) else np.ones(objective.n_weights)
     mean = float(curvature[unpenalised].mean())
     return np.where(unpenalised, relative * (mean if mean > 0 else 1.0), 0.0)
+
+
+def damped(factorise: Callable[[Vector, Vector], Factor], problem: Penalised, weights: Vector) -> Factor:
+    """What ``factorise`` makes of weights and the problem's strengths, with the least damping for which there is one.
+
+    A loss that is not convex, and rounding, leave matrices that are not positive definite.
+    """
+    strength = problem.lifted()
+    try:
+        return factorise(weights, strength)
+    except np.linalg.LinAlgError:
+        damping = FIRST_DAMPING * float(problem.diagonal(weights).max())
+    while True:
+        try:
+            return factorise(weights, strength + damping)
+        except np.linalg.LinAlgError:
+            damping *= 10.0
+            if not np.isfinite(damping):
+                raise

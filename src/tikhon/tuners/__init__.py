@@ -1,21 +1,40 @@
 """The outer problem: learn the strengths. One file per method."""
 
 from tikhon.errors import InputError
+from tikhon.tuners.auto import Auto
 from tikhon.tuners.base import Problem, Tuner
 from tikhon.tuners.direct import Direct
+from tikhon.tuners.evidence import Evidence
 from tikhon.tuners.fixed import Fixed
 from tikhon.tuners.gradient import Gradient
 from tikhon.tuners.grid import Grid
+from tikhon.tuners.loo import LeaveOneOut
 from tikhon.tuners.mm import MM
 
-TUNERS: dict[str, type[Grid] | type[MM] | type[Direct] | type[Gradient]] = {
+TUNERS: dict[str, type[Tuner]] = {
+    "auto": Auto,
+    "loo": LeaveOneOut,
+    "evidence": Evidence,
     "grid": Grid,
     "mm": MM,
     "direct": Direct,
     "gradient": Gradient,
 }
 
-__all__ = ["MM", "TUNERS", "Direct", "Fixed", "Gradient", "Grid", "Problem", "Tuner", "make_tuner"]
+__all__ = [
+    "MM",
+    "TUNERS",
+    "Auto",
+    "Direct",
+    "Evidence",
+    "Fixed",
+    "Gradient",
+    "Grid",
+    "LeaveOneOut",
+    "Problem",
+    "Tuner",
+    "make_tuner",
+]
 
 
 def make_tuner(tuner: str | Tuner | None) -> Tuner:

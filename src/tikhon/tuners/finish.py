@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.groups import Groups
-from tikhon.objective import Majorisable, Multiple, Objective, Vector
+from tikhon.objective import Curved, Majorisable, Multiple, Objective, Vector
 from tikhon.results import TuneResult, TuneStatus
-from tikhon.solvers.penalised import baseline
+from tikhon.solvers import prefers_factors
+from tikhon.solvers.penalised import baseline, damped, penalised
 from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 
@@ -47,6 +48,9 @@ def finish(
     if journal.n_unconverged:
         status = "stalled" if status == "converged" else status
         reason = f"{reason}, but {journal.n_unconverged} of {journal.n_fits} fits stopped early: raise max_iter"
+    decided = degrees_of_freedom(objective, problem.groups, strengths, fit.weights)
+    if decided is not None:
+        extras["degrees_of_freedom"] = decided
     if learned_vanished(objective, problem.groups.expand(strengths) > 0.0, fit.weights):
         warnings = (
             *warnings,
@@ -72,8 +76,25 @@ def finish(
     )
 
 
+def degrees_of_freedom(
+    objective: Objective, groups: Groups, strengths: Vector, weights: Vector
+) -> dict[str, float] | None:
+    """How many weights of each group the data decide: sum_j (1 - s_g (H^-1)_jj) (MacKay 1992).
+
+    None where factorising the Hessian is not cheap.
+    """
+    strength = groups.expand(strengths)
+    if isinstance(objective, Multiple):
+        objective, strength = objective.objective, strength / objective.factor
+    if not (prefers_factors(objective) and isinstance(objective, Curved)):
+        return None
+    inner = penalised(objective, strength)
+    inverse = damped(objective.curvature_at, inner, weights).inverse_diagonal()
+    return groups.named(np.clip(groups.collect(1.0 - strength * inverse), 0.0, groups.sizes))
+
+
 def _other_tuner(name: str) -> str:
-    return "tuner='mm' or other columns" if name in ("gradient", "grid") else "tuner='gradient' or 'grid'"
+    return "tuner='mm' or other columns" if name in ("auto", "loo", "gradient", "grid") else "tuner='gradient' or 'grid'"
 
 
 def convex_bound(objective: Objective, weights: Vector) -> Objective:

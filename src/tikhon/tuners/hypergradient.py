@@ -10,32 +10,11 @@ from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
 from tikhon.tuners.base import Problem
+from tikhon.tuners.descending import Evaluation, Warm
 from tikhon.tuners.workers import Mapper
 
 FIT_SHARE = 5e-2  # a fit is so much more accurate than the linear solve: its error enters through the curvature too
 MOST_PRODUCTS = 2000
-
-
-@dataclass(frozen=True, eq=False)
-class Warm:
-    """Where fits and linear solves start: one vector of weights and one adjoint per pair."""
-
-    weights: tuple[Vector, ...]
-    adjoints: tuple[Vector, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Hypergradient:
-    """Held-out loss per unit of weight at theta, its gradient, and how far both can be trusted."""
-
-    value: float
-    gradient: Vector  # one per learned group
-    error: float  # estimated error of the value from inexact fits, already corrected for to first order
-    residual: float  # worst of the fits and linear solves
-    poor: str  # why it should not be trusted, or empty
-    n_iter: int
-    n_products: int
-    warm: Warm
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +39,7 @@ def hypergradient(
     hessian: HessianMethod = "analytic",
     warm: Warm | None = None,
     mapper: Mapper | None = None,
-) -> Hypergradient:
+) -> Evaluation:
     """L(theta) = sum over pairs of holdout loss at w*(theta), per unit of held-out weight, and dL/dtheta.
 
     dL/dtheta_g = -exp(theta_g) sum_{j in g} w_j x_j where (hess train + diag s) x = grad holdout, equations (10) and
@@ -72,15 +51,16 @@ def hypergradient(
     strength = groups.expand(strengths)
 
     def evaluate(k: int) -> _OnePair:
-        start = (None, None) if warm is None else (warm.weights[k], warm.adjoints[k])
-        return _one_pair(problem, pairs[k], strength, accuracy, hessian, *start)
+        weights = warm.weights[k] if warm is not None and warm.weights else None
+        adjoint = warm.adjoints[k] if warm is not None and warm.adjoints else None
+        return _one_pair(problem, pairs[k], strength, accuracy, hessian, weights, adjoint)
 
     mapper = mapper or _in_turn
     parts: list[_OnePair] = mapper(evaluate, range(len(pairs)))
     total = sum(pair.holdout_weight for pair in pairs)
     per_group = np.sum([part.per_group for part in parts], axis=0)
     poor = "; ".join(f"split {k + 1}: {part.poor}" for k, part in enumerate(parts) if part.poor)
-    return Hypergradient(
+    return Evaluation(
         value=sum(part.loss - part.correction for part in parts) / total,
         gradient=-(strengths * per_group)[groups.learned] / total,
         error=sum(abs(part.correction) for part in parts) / total,
@@ -88,7 +68,7 @@ def hypergradient(
         poor=poor,
         n_iter=sum(part.n_iter for part in parts),
         n_products=sum(part.n_products for part in parts),
-        warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts)),
+        warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts), theta),
     )
 
 

@@ -10,6 +10,7 @@ from tikhon.objective import Baseline, Diagonal, Objective, Vector
 from tikhon.tuners.base import Problem, Start
 
 NATURAL_SHARE = 0.03  # of the curvature
+WEAKEST, STRONGEST = 2.0**-16, 2.0**20  # bounds, in units of the natural strengths
 
 
 def check_prior(alpha: float, beta: float) -> None:
@@ -31,6 +32,14 @@ def check_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
     if bounds is None or given.shape != (2,) or not 0.0 < given[0] < given[1] < np.inf:
         raise InputError(f"bounds={bounds!r}: write two finite strengths, 0 < lower < upper")
     return float(bounds[0]), float(bounds[1])
+
+
+def strength_bounds(bounds: tuple[float, float] | None, natural: Vector) -> tuple[Vector, Vector]:
+    """The least and the largest strength of each group: the same two for all, or 2^-16 and 2^20 times the natural one."""
+    if bounds is None:
+        return natural * WEAKEST, natural * STRONGEST
+    lower, upper = check_bounds(bounds)
+    return np.full(len(natural), lower), np.full(len(natural), upper)
 
 
 def check_pairs(problem: Problem, tuner: str) -> None:

@@ -1,0 +1,99 @@
+"""What leaving rows out does to a least squares, and its evidence. Both are exact here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tikhon.models.design import Design
+from tikhon.models.inverse import Inverse
+from tikhon.models.one_score import OneScoreCurvature, Pointwise
+from tikhon.objective import Criterion, Matrix, Vector
+
+LEAST_SQUARES_LEFT = 1e-12  # of the targets' squares: residuals below are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquaresCurvature:
+    """X~' diag(a) X~ + diag(s_t) for T targets: one inverse where they have the same strengths, else one each."""
+
+    design: Design
+    row_weights: Vector
+    target: Matrix  # n x T
+    residuals: Matrix  # n x T, predictions less targets
+    weights: Matrix  # T x (p + 1)
+    strength: Matrix  # T x (p + 1)
+    inverses: Sequence[Inverse]
+
+    def solve(self, v: Vector) -> Vector:
+        right = self._by_target(v)
+        if len(self.inverses) == 1:
+            return self._flat(self.inverses[0].solve(np.asfortranarray(right.T)).T)
+        return self._flat(np.array([inverse.solve(row) for inverse, row in zip(self.inverses, right, strict=True)]))
+
+    def inverse_diagonal(self) -> Vector:
+        return self._flat(self._diagonals())
+
+    def _diagonals(self) -> Matrix:
+        return np.broadcast_to([inverse.diagonal for inverse in self.inverses], self.strength.shape)
+
+    def noise_precision(self) -> Vector:
+        _, _, precision = self._noise()
+        return self._flat(np.broadcast_to(precision[:, None], self.strength.shape))
+
+    def _noise(self) -> tuple[Vector, Vector, Vector]:
+        """For each target m, the summed row weights less the number of unpenalised weights, R, and m / R."""
+        a = self.row_weights
+        m = np.maximum(a.sum() - (self.strength == 0.0).sum(axis=1), 1.0)
+        squares = a @ np.square(self.residuals) + (self.strength * np.square(self.weights)).sum(axis=1)
+        squares = np.maximum(squares, np.maximum(LEAST_SQUARES_LEFT * (a @ np.square(self.target)), 1e-300))
+        return m, squares, m / squares
+
+    def leave_one_out(self) -> Criterion:
+        shared = len(self.inverses) == 1
+        parts = [slice(None)] if shared else [slice(t, t + 1) for t in range(self.target.shape[1])]
+        value, by_score, by_strength = 0.0, np.empty_like(self.residuals), np.empty_like(self.strength)
+        for part, inverse in zip(parts, self.inverses, strict=True):
+            rows = OneScoreCurvature(self.design, self._pointwise(part), inverse)
+            own, by_score[:, part], of_target = rows.leave_one_out()
+            value, by_strength[part] = value + own, of_target.T
+        return Criterion(value, self.design.adjoint_many(by_score), self._flat(by_strength))
+
+    def _pointwise(self, part: slice) -> Pointwise:
+        target, a = self.target[:, part], self.row_weights[:, None]
+
+        def loss_slope(scores: Matrix) -> tuple[float, Matrix]:
+            residuals = scores - target
+            slope = a * residuals
+            return 0.5 * float((slope * residuals).sum()), slope
+
+        residuals = self.residuals[:, part]
+        return Pointwise(target + residuals, a * residuals, self.row_weights, None, loss_slope)
+
+    def evidence(self) -> Criterion:
+        """With the variance v of each target's noise at its best: strengths are v times the prior's precisions.
+
+        With R = RSS + sum s w^2 and m the summed row weights less the number of unpenalised weights (which integrates
+        them out, as restricted maximum likelihood does), -log evidence is m/2 log R + 1/2 log det(X'AX + S)
+        - 1/2 sum log s up to a constant, v being R / m.
+        """
+        m, squares, precision = self._noise()
+        penalised = self.strength > 0.0
+        determinants = np.broadcast_to([inverse.log_determinant for inverse in self.inverses], len(m))
+        log_strength = np.log(np.where(penalised, self.strength, 1.0))
+        value = 0.5 * float(m @ np.log(squares) + determinants.sum() - log_strength.sum())
+        inverse_strength = np.where(penalised, 1.0 / np.where(penalised, self.strength, 1.0), 0.0)
+        by_strength = 0.5 * (precision[:, None] * np.square(self.weights) + self._diagonals() - inverse_strength)
+        gradient = self.design.adjoint_many(self.row_weights[:, None] * self.residuals * precision)
+        by_weights = gradient + self._flat(precision[:, None] * self.strength * self.weights)
+        return Criterion(value, by_weights, self._flat(by_strength))
+
+    def _by_target(self, v: Vector) -> Matrix:
+        """T x (p + 1): the weights of each target with its intercept."""
+        n_targets, p = self.target.shape[1], self.design.n_columns
+        coefficients = v[: n_targets * p].reshape(n_targets, -1)
+        return np.column_stack([coefficients, v[n_targets * p :]]) if self.design.fit_intercept else coefficients
+
+    def _flat(self, by_target: Matrix) -> Vector:
+        p = self.design.n_columns
+        return np.concatenate([by_target[:, :p].ravel(), by_target[:, p:].ravel()])

@@ -1,0 +1,223 @@
+"""Criteria of all the data at once, through the factorised Hessian: leave-one-out loss and evidence.
+
+With w(theta) the weights fitted at strengths exp(theta) and F(w, s) the criterion,
+
+    dF/dtheta_g = s_g sum_{j in g} (dF/ds_j - w_j q_j),    (H + diag s) q = dF/dw,
+
+by implicit differentiation: **one** linear solve with the factor at hand, however many groups there are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from tikhon.errors import MissingCapability
+from tikhon.objective import Criterion, Curvature, Curved, Objective, Vector
+from tikhon.results import FitResult, TuneResult
+from tikhon.solvers.descent import Descent
+from tikhon.solvers.newton import line_search
+from tikhon.solvers.penalised import Penalised, baseline, damped, penalised
+from tikhon.tuners import settling
+from tikhon.tuners.base import Problem, Start, Tuner
+from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm
+from tikhon.tuners.finish import bound_warnings, finish
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import check_steps, natural_strengths, starting_theta, strength_bounds
+
+FIRST_ACCURACY = 1e-2
+FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
+FIT_SHARE = 5e-2  # a fit is so much more accurate than asked of the criterion
+CLOSE = 0.7  # in log strength: so far the tangent is a good guess of where the weights go
+STEPS_PER_FACTOR = 2  # Newton steps with one factor
+MOST_ITERATIONS = 100
+
+
+class CurvedTuner(Tuner, Protocol):
+    """What ``loo`` and ``evidence`` have besides what every tuner has."""
+
+    @property
+    def start(self) -> Start | None: ...
+
+    @property
+    def bounds(self) -> tuple[float, float] | None: ...
+
+    @property
+    def tol(self) -> float: ...
+
+    @property
+    def max_steps(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """The curvature at the weights fitted with some strengths: it tells where the weights go when these change."""
+
+    strength: Vector
+    curvature: Curvature
+
+    def weights_at(self, weights: Vector, strength: Vector) -> Vector | None:
+        """dw = -(H + S)^-1 dS w to first order in the log strengths; None where they are too far."""
+        penalised = self.strength > 0.0
+        change = np.zeros_like(strength)
+        change[penalised] = np.log(strength[penalised] / self.strength[penalised])
+        if np.abs(change).max(initial=0.0) > CLOSE:
+            return None
+        return weights - self.curvature.solve(change * self.strength * weights)
+
+
+class CurvedEvaluator:
+    """Fits all data by Newton's method and judges the fit with the last factor."""
+
+    def __init__(self, problem: Problem, judge: Callable[[Curvature], Criterion], unit: float, tuner: str) -> None:
+        self.problem, self._judge, self._unit = problem, judge, unit
+        self.objective = curved(problem.objective, tuner)
+        # The flat directions and what keeps too many unpenalised weights in place do not depend on the strengths.
+        given = problem.groups.expand(problem.groups.with_common(1.0))
+        self._inner = penalised(self.objective, given)
+        self._added = self._inner.strength - given
+
+    def inner_at(self, strengths: Vector) -> Penalised:
+        """The inner problem at these strengths, one per group."""
+        return replace(self._inner, strength=self.problem.groups.expand(strengths) + self._added)
+
+    def __call__(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+        groups = self.problem.groups
+        strengths = groups.strengths(theta)
+        inner = self.inner_at(strengths)
+        start = None if warm is None else self._start(warm, inner.strength)
+        fit_tol = FIT_SHARE * accuracy
+        fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
+        found = self._judge(curvature)
+        adjoint = inner.project(curvature.solve(found.by_weights))
+        correction = float(adjoint @ gradient)
+        by_group = groups.collect(found.by_strength - fit.weights * adjoint)
+        poor = "" if fit.status == "converged" or fit.residual <= 10.0 * fit_tol else f"fit: {fit.reason}"
+        return Evaluation(
+            value=(found.value - correction) / self._unit,
+            gradient=(strengths * by_group)[groups.learned] / self._unit,
+            error=abs(correction) / self._unit,
+            residual=fit.residual,
+            poor=poor,
+            n_iter=fit.n_iter,
+            n_products=0,
+            warm=Warm((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
+        )
+
+    def _start(self, warm: Warm, strength: Vector) -> Vector:
+        """Along the tangent where that is known; a resumed run makes it again, so that it goes on with the same bits."""
+        weights, tangent = warm.weights[0], warm.tangent
+        if tangent is None and warm.theta is not None:
+            there = self.inner_at(self.problem.groups.strengths(warm.theta))
+            tangent = Tangent(there.strength, damped(self.objective.curvature_at, there, weights))
+        moved = None if tangent is None else tangent.weights_at(weights, strength)
+        return weights if moved is None else moved
+
+
+def curved(objective: Objective, tuner: str) -> Curved:
+    """The objective itself, or an error that names what it lacks."""
+    if not isinstance(objective, Curved):
+        raise MissingCapability(
+            f"the tuner {tuner!r} needs the Hessian row by row, and {type(objective).__name__} has no 'curvature_at': "
+            "choose tuner='gradient', 'mm' or 'grid'"
+        )
+    return objective
+
+
+def fit_with_curvature(
+    objective: Curved, inner: Penalised, start: Vector | None, tol: float
+) -> tuple[FitResult, Vector, Curvature]:
+    """Newton's method that ends with the factor at its last weights: the fit, its gradient, the curvature."""
+    weights = inner.starting(start)
+    loss, value, gradient = inner.value_gradient(weights)
+    n_iter, stuck = 0, False
+    while True:
+        curvature = damped(objective.curvature_at, inner, weights)
+        if inner.residual(gradient) <= tol or stuck or n_iter >= MOST_ITERATIONS:
+            break
+        for _ in range(STEPS_PER_FACTOR):
+            step = line_search(inner, weights, value, gradient, inner.project(-curvature.solve(gradient)))
+            if step is None:
+                break
+            weights, loss, value, gradient = step
+            n_iter += 1
+            if inner.residual(gradient) <= tol:
+                break
+        else:
+            continue
+        stuck = step is None and inner.residual(gradient) > tol
+    residual = inner.residual(gradient)
+    done = residual <= tol
+    reason = f"residual {residual:.1e}, {tol:.1e} was asked"
+    fit = inner.result(weights, loss, value, gradient, n_iter, 0, "converged" if done else "stalled", reason)
+    return fit, gradient, curvature
+
+
+def settle(evaluator: CurvedEvaluator, strengths: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit."""
+    groups, objective = evaluator.problem.groups, evaluator.objective
+    weights = baseline(objective)
+    for _ in range(settling.STEPS):
+        inner = evaluator.inner_at(strengths)
+        _, value, gradient = inner.value_gradient(weights)
+        curvature = damped(objective.curvature_at, inner, weights)
+        step = line_search(inner, weights, value, gradient, inner.project(-curvature.solve(gradient)))
+        if step is None:
+            break
+        weights = step[0]
+        squares = curvature.noise_precision() * np.square(weights)
+        strengths, change = settling.settled_strengths(
+            groups, strengths, curvature.inverse_diagonal(), squares, bounds
+        )
+        if change < settling.SETTLED:
+            break
+    return strengths, weights
+
+
+def tune_curved(
+    tuner: CurvedTuner,
+    problem: Problem,
+    *,
+    judge: Callable[[Curvature], Criterion],
+    unit: float,
+    stopping: Stopping,
+    criterion_name: str,
+    curvature: float | None = None,
+    relative_curvature: float | None = None,
+    warnings: tuple[str, ...] = (),
+) -> TuneResult:
+    """Descend a criterion of all the data.
+
+    ``curvature`` guesses its second derivative in a log strength, ``relative_curvature`` that in units of its value.
+    """
+    check_steps(tuner.max_steps, tuner.tol)
+    groups, learned = problem.groups, problem.groups.learned
+    natural = natural_strengths(problem.objective, groups)
+    lower, upper = strength_bounds(tuner.bounds, natural)
+    evaluate = CurvedEvaluator(problem, judge, unit, tuner.name)
+    descent = Descent(
+        lower=np.log(lower[learned]),
+        upper=np.log(upper[learned]),
+        first_move=FIRST_MOVE,
+        largest_move=LARGEST_MOVE,
+        metric=None if curvature is None else np.full(int(learned.sum()), curvature),
+        relative_curvature=relative_curvature,
+    )
+    journal = Journal(tuner, problem)
+    warm = None
+    if tuner.start is None:
+        settled, weights = settle(
+            evaluate, np.where(learned, settling.START * natural, groups.fixed), settling.bounds(natural, lower, upper)
+        )
+        start, warm = np.log(settled[learned]), Warm((weights,), ())
+    else:
+        start = starting_theta(tuner.start, groups)
+    run = Descending(problem, descent, start, journal, evaluate, stopping, accuracy=FIRST_ACCURACY, warm=warm)
+    status, reason = run.descend()
+    strengths = groups.strengths(run.state.x)
+    return finish(
+        tuner.name, problem, journal, strengths, run.average_weights(), criterion_name=criterion_name,
+        criterion=run.state.value, status=status, reason=reason,
+        warnings=warnings + bound_warnings(groups, strengths, (lower, upper)),
+    )  # fmt: skip

@@ -1,0 +1,217 @@
+"""Descent of a criterion in the log strengths: the outer loop that ``gradient``, ``loo`` and ``evidence`` share.
+
+Evaluations are only as accurate as the size of the gradient deserves. One that cannot be trusted is repeated with more
+accuracy; if that does not help, the step is shortened; the trace says which.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.errors import InputError
+from tikhon.objective import Vector
+from tikhon.results import Step, TuneStatus
+from tikhon.solvers.descent import Descent, DescentState
+from tikhon.tuners.base import Problem
+from tikhon.tuners.journal import Journal
+
+FINEST_ACCURACY = 1e-9
+ACCURACY_SHARE = 0.1  # of the relative size of the gradient: accuracy grows as the gradient shrinks
+TIGHTEN = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Warm:
+    """Where fits and linear solves start: vectors of weights and adjoints, one of each per pair of data.
+
+    ``tangent`` is what an evaluator may keep besides, and can make again from the weights and their theta.
+    """
+
+    weights: tuple[Vector, ...]
+    adjoints: tuple[Vector, ...]  # empty before the first evaluation
+    theta: Vector | None = None  # where the weights were fitted; None before the first evaluation
+    tangent: Any = field(default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A criterion at theta, its gradient, and how far both can be trusted."""
+
+    value: float
+    gradient: Vector  # one per learned group
+    error: float  # estimated error of the value from inexact fits, already corrected for to first order
+    residual: float  # worst of the fits and linear solves
+    poor: str  # why it should not be trusted, or empty
+    n_iter: int
+    n_products: int
+    warm: Warm
+
+
+Evaluate: TypeAlias = Callable[[Vector, float, Warm | None], Evaluation]  # theta, accuracy, where to start
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stopping:
+    """When a descent is done, in units of the criterion that ``unit`` tells from its value."""
+
+    tol: float  # largest entry of the gradient
+    least_decrease: float  # a full step that gains less is the last
+    max_steps: int
+    unit: Callable[[float], float]
+    noun: str  # what is lowered, for messages
+    enough: float = -np.inf  # a value below needs no further tuning
+
+
+def least_decrease(tol: float, relative_curvature: float) -> float:
+    """What a step may still gain, relative to the value, where the gradient is at its tolerance: g^2 / 2c, of that half."""
+    return 0.25 * tol**2 / relative_curvature
+
+
+class Descending:
+    """The state of one tuning between two evaluations."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        descent: Descent,
+        start: Vector,
+        journal: Journal,
+        evaluate: Evaluate,
+        stopping: Stopping,
+        *,
+        accuracy: float,
+        warm: Warm | None = None,
+    ) -> None:
+        self._problem, self._descent, self._journal, self._stopping = problem, descent, journal, stopping
+        self._evaluate_at = evaluate
+        self.state = descent.start(start)
+        self._accuracy, self._error, self._decrease = accuracy, 0.0, np.inf
+        self._poor = False  # is the best evaluation one that could not be trusted?
+        self.warm = warm
+        self._restore()
+
+    def descend(self) -> tuple[TuneStatus, str]:
+        try:
+            while True:
+                ended = self._ended()
+                if ended is not None:
+                    return ended
+                self._advance()
+        except KeyboardInterrupt:
+            if np.isnan(self.state.value):
+                raise
+            return (
+                "interrupted",
+                f"interrupted after {len(self._journal.trace)} steps; the best strengths so far are used",
+            )
+
+    def average_weights(self) -> Vector | None:
+        """The mean of the weights of all training parts: a good start for the fit on all data."""
+        return None if self.warm is None else np.mean(self.warm.weights, axis=0)
+
+    def _ended(self) -> tuple[TuneStatus, str] | None:
+        if np.isnan(self.state.value):
+            return None
+        rule, size = self._stopping, self._gradient_size()
+        unit = rule.unit(self.state.value)
+        limit = rule.tol * unit
+        if size <= limit and self._poor:
+            return (
+                "stalled",
+                "the best evaluation is one that cannot be trusted: raise max_iter or choose another solver",
+            )
+        if self.state.value <= rule.enough:
+            return "converged", f"the {rule.noun} {self.state.value:.1e} is next to nothing"
+        if size <= limit:
+            return "converged", f"largest entry of the gradient {size:.1e} <= {limit:.1e}"
+        if self._decrease <= rule.least_decrease * unit:
+            return "converged", f"the last step lowered the {rule.noun} by {self._decrease:.1e} only"
+        if self.state.stalled:
+            return "stalled", f"no step lowers the {rule.noun} further; largest entry of the gradient {size:.1e}"
+        if len(self._journal.trace) >= rule.max_steps:
+            return (
+                "max_steps",
+                f"gradient {size:.1e} > {limit:.1e} after {rule.max_steps} steps; raise max_steps or tol",
+            )
+        return None
+
+    def _gradient_size(self) -> float:
+        return float(np.abs(self._descent.projected_gradient(self.state)).max(initial=0.0))
+
+    def _evaluate(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+        found = self._evaluate_at(theta, accuracy, warm)
+        self._journal.saw(*[found.residual] * max(1, len(self._problem.pairs)))
+        return found
+
+    def _advance(self) -> None:
+        """One evaluation (or two, where the first cannot be trusted), and what follows from it."""
+        first = np.isnan(self.state.value)
+        theta = self._descent.ask(self.state)
+        found, notes = self._evaluate(theta, self._accuracy, self.warm), []
+        if found.poor:
+            notes.append(f"tightened ({found.poor})")
+            found = self._evaluate(theta, TIGHTEN * self._accuracy, found.warm)
+        if first and not np.isfinite(found.value):
+            raise InputError(
+                f"the {self._stopping.noun} at the start is {found.value}: are values in X or y, or weights, of extreme size?"
+            )
+        rejected = bool(found.poor) and not first
+        if rejected:
+            notes.append(f"rejected ({found.poor})")
+        before = self.state
+        after = self._descent.tell(before, np.inf if rejected else found.value, found.gradient)
+        if not after.accepted and not rejected and self._within_error(found) and self._accuracy > FINEST_ACCURACY:
+            notes.append("tightened (the change is within the error of the fits)")
+            self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
+            base = self._evaluate(before.x, self._accuracy, self.warm)
+            self._poor = bool(base.poor)
+            self.state, self.warm, self._error = (
+                self._descent.rebase(before, base.value, base.gradient),
+                base.warm,
+                base.error,
+            )
+        else:
+            self.state = after
+            if after.accepted:
+                # A gain that is small because the step was shortened tells nothing.
+                self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
+                self._poor = bool(found.poor)
+                self.warm, self._error = found.warm, found.error
+                relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
+                self._accuracy = float(np.clip(ACCURACY_SHARE * relative, FINEST_ACCURACY, self._accuracy))
+            elif not rejected:
+                notes.append(f"damped (the {self._stopping.noun} did not fall)")
+        self._record(theta, found, after.accepted, "; ".join(notes))
+
+    def _within_error(self, found: Evaluation) -> bool:
+        return abs(found.value - self.state.value) <= 10.0 * (found.error + self._error)
+
+    def _record(self, theta: Vector, found: Evaluation, accepted: bool, note: str) -> None:
+        step = Step(
+            number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.value,
+            gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
+            seconds=self._journal.seconds, accepted=accepted, note=note,
+        )  # fmt: skip
+        numbers = {"accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor}
+        self._journal.record(step, self._arrays, numbers)
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        arrays = {f"descent.{name}": value for name, value in self.state.arrays().items()}
+        if self.warm is not None:
+            arrays |= {"weights": np.array(self.warm.weights), "adjoints": np.array(self.warm.adjoints)}
+        return arrays
+
+    def _restore(self) -> None:
+        saved = self._journal.resume()
+        if saved is None:
+            return
+        arrays, numbers = saved
+        self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
+        self._accuracy, self._error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
+        self._poor = numbers["poor"]
+        if "weights" in arrays:
+            # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
+            self.warm = Warm(tuple(arrays["weights"]), tuple(arrays["adjoints"]), self.state.x)
