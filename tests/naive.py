@@ -50,3 +50,64 @@ def dense_hessian(objective, weights):
     """Column by column from products."""
     product = objective.hessian_at(weights)
     return np.column_stack([product(unit) for unit in np.eye(objective.n_weights)])
+
+
+def fitted(objective, strength, start=None):
+    """Newton's method with a dense Hessian, its flat directions left alone, to the limit of precision."""
+    weights = np.zeros(objective.n_weights) if start is None else start
+    scale = 1.0 + np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
+    value, gradient = penalised(objective, strength, weights)
+    for _ in range(100):
+        if np.linalg.norm(gradient) <= 1e-12 * scale:
+            break
+        hessian = dense_hessian(objective, weights) + np.diag(strength)
+        direction = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+        step = 1.0
+        moved, slope = penalised(objective, strength, weights + direction)
+        while moved > value and step > 1e-6 and np.linalg.norm(slope) > np.linalg.norm(gradient):
+            step /= 2
+            moved, slope = penalised(objective, strength, weights + step * direction)
+        if np.linalg.norm(slope) >= np.linalg.norm(gradient) and moved >= value:
+            break
+        weights, value, gradient = weights + step * direction, moved, slope
+    return weights
+
+
+def penalised(objective, strength, weights):
+    loss, gradient = objective.loss_gradient(weights)
+    return loss + 0.5 * strength @ weights**2, gradient + strength * weights
+
+
+def leave_one_out(objective, strength, start=None):
+    """A refit without each row, judged by that row."""
+    total, row_weights = 0.0, objective.row_weights
+    for i in np.flatnonzero(row_weights):
+        alone = np.where(np.arange(len(row_weights)) == i, row_weights, 0.0)
+        without = fitted(objective.reweighted(row_weights - alone), strength, start)
+        total += objective.reweighted(alone).loss_gradient(without)[0]
+    return total
+
+
+def laplace(objective, weights, strength):
+    """Minus the log of the Laplace evidence, by an explicit Hessian, up to a constant.
+
+    Along directions of no curvature the determinant is taken as 1.
+    """
+    hessian = dense_hessian(objective, weights) + np.diag(strength)
+    values, vectors = np.linalg.eigh(hessian)
+    flat = vectors[:, values < 1e-10 * values[-1]]
+    determinant = np.linalg.slogdet(hessian + flat @ flat.T)[1]
+    return penalised(objective, strength, weights)[0] + 0.5 * (determinant - np.log(strength[strength > 0]).sum())
+
+
+def restricted_likelihood(X, y, strength, free):
+    """Minus the log marginal likelihood of y ~ N(F b, v (I + X S^-1 X')), b flat and v at its best, up to a constant.
+
+    From the density of the contrasts of y that do not see the columns of F.
+    """
+    full = np.linalg.svd(free)[0]
+    contrasts = full[:, np.linalg.matrix_rank(free) :]
+    covariance = contrasts.T @ (np.eye(len(y)) + X @ np.diag(1 / strength) @ X.T) @ contrasts
+    z = contrasts.T @ y
+    m = len(z)
+    return 0.5 * (np.linalg.slogdet(covariance)[1] + m * np.log(z @ np.linalg.solve(covariance, z)))

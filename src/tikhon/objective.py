@@ -22,8 +22,25 @@ Matrix: TypeAlias = NDArray[np.float64]
 Product: TypeAlias = Callable[[Vector], Vector]
 
 
+_known: dict[tuple[type, type], bool] = {}  # protocol and type: does the type have what the protocol asks for?
+
+
+class _ByType(type(Protocol)):  # type: ignore[misc]  # the class of protocols has no public name
+    """Remembers for each type whether it has what a protocol asks for.
+
+    Python looks at every attribute at every ``isinstance``, which in a small fit takes more time than the linear algebra.
+    So what an objective can do must be decided by its class, not added to single instances.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        key = (cls, type(instance))
+        if key not in _known:
+            _known[key] = bool(super().__instancecheck__(instance))
+        return _known[key]
+
+
 @runtime_checkable
-class Objective(Protocol):
+class Objective(Protocol, metaclass=_ByType):
     """A smooth loss of flat weights."""
 
     @property

@@ -38,7 +38,9 @@ def fit(
     ] = Format.auto,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale each column to unit variance.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Fit without an intercept.")] = False,
-    cv: Annotated[int | None, typer.Option(min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")] = None,
+    cv: Annotated[
+        int | None, typer.Option(min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
+    ] = None,
     validation_fraction: Annotated[
         float | None, typer.Option(help="Hold out this share of the rows instead of cross-validation.")
     ] = None,

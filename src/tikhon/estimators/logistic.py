@@ -159,8 +159,9 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         """
         checked_parameters(self)
         X, y = checked_matrix(self, X, y, fitting=True)
-        with as_input_error(X, y):
-            check_classification_targets(y)
+        if y.dtype.kind not in "iub":  # whole numbers are classes; for others scikit-learn knows best
+            with as_input_error(X, y):
+                check_classification_targets(y)
         row_weights = checked_weights(sample_weight, X.shape[0])
         counted = row_weights > 0
         with as_input_error(X, y):
@@ -213,6 +214,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         return log_softmax(scores, axis=1)
 
     def _class_weights(self, classes: NDArray[Any], codes: NDArray[np.intp], row_weights: Vector) -> Vector:
+        if self.class_weight is None:
+            return np.ones(len(classes))
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             sums = np.bincount(codes, row_weights, len(classes))
             weights: Vector = row_weights.sum() / (len(classes) * sums)

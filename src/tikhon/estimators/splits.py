@@ -121,7 +121,9 @@ def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
     elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
         pairs = list(cv)
     else:
-        raise InputError(f"cv={cv!r}: write 'auto', a number of folds, None for a hold-out, a splitter or a list of splits")
+        raise InputError(
+            f"cv={cv!r}: write 'auto', a number of folds, None for a hold-out, a splitter or a list of splits"
+        )
     splits = []
     for number, pair in enumerate(pairs):
         try:

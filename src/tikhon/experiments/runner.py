@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from tikhon._version import __version__
 from tikhon.data.libsvm import check_available, data_folder
+from tikhon.data.text import check_texts
 from tikhon.errors import InputError
 from tikhon.experiments.output import plain, today, versions, write, write_json
 from tikhon.experiments.store import Row, RowStore
@@ -46,11 +47,12 @@ class RowSpec:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """All rows of a run, the settings that they depend on, and the files of data that they need."""
+    """All rows of a run, the settings that they depend on, and the data they need: LIBSVM sets and text sets by name."""
 
     config: dict[str, Any]
     rows: Sequence[RowSpec]
     files: Sequence[str] = ()
+    texts: Sequence[str] = ()
     quick: bool = False
 
 
@@ -85,9 +87,10 @@ class Experiment:
         new_figure(1, 1)  # a missing extra is said now, not after hours
         plan = self.plan(quick)
         folder = None
-        if plan.files:
+        if plan.files or plan.texts:
             folder = data_folder(data)
             check_available(list(plan.files), folder)
+            check_texts(list(plan.texts), folder)
         rows = self._rows(plan, folder, out, jobs=jobs, progress=progress)
         return self._written(plan, rows, out)
 

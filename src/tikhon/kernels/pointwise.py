@@ -27,5 +27,5 @@ def softmax_loss_probability(scores: Array, target: NDArray[np.intp]) -> tuple[A
     probability = np.exp(scores - shift)
     total = probability.sum(axis=1, keepdims=True)
     probability /= total
-    own = np.take_along_axis(scores, target[:, None], axis=1)
-    return (np.log(total) + shift - own)[:, 0], probability
+    own = scores[np.arange(len(target)), target]
+    return (np.log(total) + shift)[:, 0] - own, probability

@@ -6,12 +6,14 @@ are ``X W' + b``. Nothing here ever makes a sparse matrix dense, nor copies a de
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tikhon.models.sparse_pairs import SparsePairs, sparse_pairs
 from tikhon.objective import Matrix, Product, Vector
 
 Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
@@ -75,6 +77,8 @@ class Design:
 
     def gram(self, curvature: Vector) -> Matrix:
         """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
+        if self._pairs is not None:
+            return self._pairs.gram(curvature)
         p = self.n_columns
         gram = np.empty((self.width, self.width), order="F")
         if self.is_sparse:
@@ -94,6 +98,19 @@ class Design:
             gram[p, p] = curvature.sum()
         return gram
 
+    @cached_property
+    def _pairs(self) -> SparsePairs | None:
+        return sparse_pairs(self.X, self.fit_intercept) if self.is_sparse else None
+
+    def quadratics(self, matrix: Matrix) -> Vector:
+        """x~_i' M x~_i of all rows, for a symmetric matrix."""
+        if self._pairs is not None:
+            return self._pairs.quadratics(matrix)
+        found = np.empty(self.n_rows)
+        for rows in self.blocks():
+            found[rows] = self.row_products(rows, self.times(rows, matrix))
+        return found
+
     def times(self, rows: slice, matrix: Matrix) -> Matrix:
         """Some rows of (X, 1) times a matrix."""
         product: Matrix = self.X[rows] @ matrix[: self.n_columns]
@@ -104,7 +121,9 @@ class Design:
         X, inner = self.X[rows], other[:, : self.n_columns]
         if self.is_sparse:
             row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            products: Vector = np.bincount(row, X.data * inner[row, X.indices], X.shape[0]).astype(np.float64, copy=False)
+            products: Vector = np.bincount(row, X.data * inner[row, X.indices], X.shape[0]).astype(
+                np.float64, copy=False
+            )
         else:
             products = np.einsum("ij,ij->i", X, inner)
         return products + other[:, -1] if self.fit_intercept else products

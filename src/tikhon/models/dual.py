@@ -27,7 +27,7 @@ from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.models.design import Design
 from tikhon.objective import Matrix, Vector
 
-WEAK = 1e-7  # of a column's curvature: a strength below is not divided by
+WEAK = 1e-5  # of a column's curvature: dividing by a strength below costs more than five digits
 COLUMNS_PER_PART = 15  # adding up a kernel that is in memory takes as long as forming one from so many columns
 PARTS_BYTES = 2**27  # of kernels of columns with a common strength that are kept
 

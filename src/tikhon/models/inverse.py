@@ -13,8 +13,10 @@ import scipy.sparse as sp
 
 from tikhon.kernels.linalg import cholesky, cholesky_inverse, cholesky_solve, triangular_solve
 from tikhon.models.design import Data, Design
+from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Vector
 
+MOST_SIDE = 4000  # of a square matrix that is factorised: it takes 128 MB
 KEPT_BYTES = 2**27  # responses of all rows up to this size are kept, else computed again block by block
 
 
@@ -84,14 +86,17 @@ class ByColumns(Inverse):
 
     @cached_property
     def leverages(self) -> Vector:
+        if self.design.is_sparse:
+            return self.design.quadratics(self._inverse)
         leverages = np.empty(self.design.n_rows)
         for rows, response in self.responses():
             leverages[rows] = self.design.row_products(rows, response)
         return leverages
 
-    def _between(self, weights: Vector) -> Matrix:
-        """H^-1 G H^-1 with G = X~' diag(weights) X~."""
-        return self._inverse @ self.design.gram(weights) @ self._inverse
+    @cached_property
+    def _between(self) -> LastPoint[Matrix]:
+        """H^-1 G H^-1 with G = X~' diag(weights) X~, for some weights of the rows."""
+        return LastPoint(lambda weights: self._inverse @ self.design.gram(weights) @ self._inverse)
 
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         if self._kept is not None:
@@ -108,17 +113,14 @@ class ByColumns(Inverse):
 
     def squared_responses(self, weights: Matrix) -> Matrix:
         if self.design.is_sparse and weights.shape[1] == 1:
-            return np.diag(self._between(weights[:, 0]))[:, None]
+            return np.diag(self._between.at(weights[:, 0]))[:, None]
         return super().squared_responses(weights)
 
     def squares(self, weights: Vector) -> Vector:
         """y_i' G y_i with G = X~' diag(weights) X~; for sparse rows x_i' (H^-1 G H^-1) x_i, which uses their zeros."""
-        found = np.empty(self.design.n_rows)
         if self.design.is_sparse:
-            between = self._between(weights)
-            for rows in self.design.blocks():
-                found[rows] = self.design.row_products(rows, self.design.times(rows, between))
-            return found
+            return self.design.quadratics(self._between.at(weights))
+        found = np.empty(self.design.n_rows)
         gram = self.design.gram(weights)
         for rows, response in self.responses():
             found[rows] = np.einsum("ij,ij->i", response @ gram, response)
@@ -240,7 +242,9 @@ def inverse_of(design: Design, curvature: Vector, strength: Vector, gram: Matrix
     if fewer_rows(design):
         if design.fit_intercept and strength[-1] > 0.0:  # damped: a column like any other
             ones = np.ones((design.n_rows, 1))
-            X: Data = sp.hstack([design.X, sp.csr_array(ones)]).tocsr() if design.is_sparse else np.hstack([design.X, ones])
+            X: Data = (
+                sp.hstack([design.X, sp.csr_array(ones)]).tocsr() if design.is_sparse else np.hstack([design.X, ones])
+            )
             design = Design(X, fit_intercept=False)
         return ByRows(design, curvature, strength)
     return ByColumns(design, curvature, strength, gram)
@@ -251,7 +255,9 @@ def fewer_rows(design: Design) -> bool:
 
 
 def inverse_cost(design: Design) -> float:
-    """Multiplications of one inverse with its leverages."""
+    """Multiplications of one inverse with its leverages; infinite where a matrix would be too large to keep."""
+    if min(design.n_rows, design.width) > MOST_SIDE:
+        return float("inf")
     if fewer_rows(design):
         per_row = design.n_stored / max(design.n_rows, 1)
         return design.n_rows**2 * (1.5 * per_row + 2.0 * design.n_rows)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tikhon.models.design import SPARSE_SLOWDOWN, Design, factor_products
+from tikhon.models.design import Design, factor_products
 
 MOST_SIDE = 4000  # of a square matrix that is kept: it takes 128 MB
 MOST_PRODUCTS = 200.0  # that forming a Gram matrix may cost for the sake of later products
@@ -49,8 +49,12 @@ class Sizes:
         return factor_products(min(self._by_rows, self._by_columns), self._product_work) / FACTOR_USES
 
     @property
+    def _share(self) -> float:
+        return self.n_used / max(self.design.n_rows, 1)
+
+    @property
     def _n_stored(self) -> float:
-        return self.design.n_stored * self.n_used / max(self.design.n_rows, 1)
+        return self.design.n_stored * self._share
 
     @property
     def _product_work(self) -> float:
@@ -59,9 +63,7 @@ class Sizes:
 
     @property
     def _gram_work(self) -> float:
-        """From sparse rows: their lengths squared."""
-        slower = SPARSE_SLOWDOWN if self.design.is_sparse else 1.0
-        return slower * self.n_used * (self._n_stored / max(self.n_used, 1) + 1.0) ** 2 / 2
+        return self.design.gram_multiplications * self._share
 
     @property
     def _by_columns(self) -> float:

@@ -10,6 +10,7 @@ from tikhon.kernels.pointwise import softmax_loss_probability
 from tikhon.models.class_blocks import ClassBlocks, class_blocks
 from tikhon.models.design import Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
+from tikhon.models.inverse import MOST_SIDE
 from tikhon.models.logistic import RAREST
 from tikhon.models.memo import LastPoint
 from tikhon.models.softmax_curvature import SoftmaxCurvature
@@ -182,6 +183,8 @@ class Softmax:
     def curvature_cost(self) -> float:
         """Forming the Hessian takes one part in four of what leverages and their derivatives take."""
         size = self.n_weights - self._design.width
+        if size > MOST_SIDE:
+            return float("inf")
         n_inverse = 2.5 * self._design.n_rows * size**2 + 2.5 * size**3
         return factor_products(n_inverse, 2.0 * self._design.n_stored * self.n_classes)
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tikhon.objective import Baseline, Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Vector
 from tikhon.results import FitResult, FitStatus
@@ -19,6 +20,7 @@ EPSILON = float(np.finfo(float).eps)
 Factor = TypeVar("Factor")
 
 _scales: "WeakKeyDictionary[Objective, float]" = WeakKeyDictionary()
+_structures: "WeakKeyDictionary[Objective, _Structure]" = WeakKeyDictionary()
 
 
 def gradient_scale(objective: Objective) -> float:
@@ -108,21 +110,47 @@ class Penalised:
 
 def penalised(objective: Objective, strength: Vector) -> Penalised:
     """Find the flat directions and the scale; unpenalised weights too many to analyse get a trifling strength."""
-    unpenalised = strength == 0.0
-    flat = np.zeros((objective.n_weights, 0))
-    if unpenalised.any() and isinstance(objective, Flat):
-        found = objective.flat_directions(unpenalised)
-        if found is None:
-            strength = strength + _trifle(objective, strength, FALLBACK_STRENGTH)
-        else:
-            flat = found
-    lift = _trifle(objective, strength, FLAT_STRENGTH) if flat.shape[1] else np.zeros(objective.n_weights)
-    return Penalised(objective, strength, flat, gradient_scale(objective), lift)
+    structure = _structure(objective, strength == 0.0)
+    if structure.held is not None:
+        strength = strength + structure.held
+    return Penalised(objective, strength, structure.flat, gradient_scale(objective), structure.lift)
 
 
-def _trifle(objective: Objective, strength: Vector, relative: float) -> Vector:
+@dataclass(frozen=True, eq=False)
+class _Structure:
+    """What depends on which weights are unpenalised, and on nothing else."""
+
+    unpenalised: NDArray[np.bool_]
+    flat: Matrix
+    lift: Vector
+    held: Vector | None  # what keeps unpenalised weights in place where they are too many to analyse
+
+
+def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
+    """Kept for each objective: all fits of a tuning ask the same."""
+    try:
+        known = _structures.get(objective)
+    except TypeError:  # an objective that cannot be hashed: computed anew each time
+        return _analysed(objective, unpenalised)
+    if known is None or not np.array_equal(known.unpenalised, unpenalised):
+        known = _structures[objective] = _analysed(objective, unpenalised)
+    return known
+
+
+def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
+    nothing = np.zeros(objective.n_weights)
+    none = np.zeros((objective.n_weights, 0))
+    if not (unpenalised.any() and isinstance(objective, Flat)):
+        return _Structure(unpenalised, none, nothing, None)
+    flat = objective.flat_directions(unpenalised)
+    if flat is None:
+        return _Structure(unpenalised, none, nothing, _trifle(objective, unpenalised, FALLBACK_STRENGTH))
+    lift = _trifle(objective, unpenalised, FLAT_STRENGTH) if flat.shape[1] else nothing
+    return _Structure(unpenalised, flat, lift, None)
+
+
+def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: float) -> Vector:
     """A small multiple of the mean curvature of the unpenalised weights, on them only."""
-    unpenalised = strength == 0.0
     zeros = np.zeros(objective.n_weights)
     curvature = objective.hessian_diagonal(zeros) if isinstance(objective, Diagonal) else np.ones(objective.n_weights)
     mean = float(curvature[unpenalised].mean())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
-from tikhon.objective import Curved, Objective, Rows
+from tikhon.objective import Curved, Noisy, Objective, Rows
 from tikhon.results import TuneResult
 from tikhon.tuners.base import Problem
 from tikhon.tuners.gradient import Gradient
@@ -11,7 +11,14 @@ from tikhon.tuners.loo import LeaveOneOut
 
 Splits: TypeAlias = Literal["none", "folds", "holdout"]
 
-MOST_PRODUCTS = 130.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out part are faster
+MOST_PRODUCTS = (
+    160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out part are faster
+)
+FEW_ROWS, ROWS_PER_WEIGHT = (
+    1000,
+    4,
+)  # fewer of both, and one Newton step no longer tells well what leaving a row out does
+PRIOR_DEVIATION = 3.0  # of log strengths around the natural ones: about their spread over the LIBSVM sets
 MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five folds, at a fifth of their price
 
 
@@ -26,7 +33,7 @@ class Auto:
     Parameters
     ----------
     tol : float, default=2e-3
-        Converged when no entry of the gradient in log strength exceeds this share of the loss.
+        Converged when the norm of the gradient in the log strengths is at most this share of the loss.
     max_steps : int, default=100
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
@@ -53,20 +60,27 @@ class Auto:
 
     def splits_for(self, objective: Objective) -> Splits:
         """What splits of the data to make for this objective, where the user gives none."""
-        if isinstance(objective, Curved) and objective.curvature_cost <= MOST_PRODUCTS:
+        n_rows = objective.n_rows if isinstance(objective, Rows) else 0
+        crowded = (
+            n_rows < FEW_ROWS and n_rows < ROWS_PER_WEIGHT * objective.n_weights and not isinstance(objective, Noisy)
+        )
+        if isinstance(objective, Curved) and objective.curvature_cost <= MOST_PRODUCTS and not crowded:
             return "none"
-        return "holdout" if isinstance(objective, Rows) and objective.n_rows >= MANY_ROWS else "folds"
+        return "holdout" if n_rows >= MANY_ROWS else "folds"
 
     def tune(self, problem: Problem) -> TuneResult:
         """By the pairs of the problem if there are any, else by leave-one-out."""
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
-                tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True
-            )
+                tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
+                prior_deviation=PRIOR_DEVIATION,
+            )  # fmt: skip
             parts = "one hold-out part" if len(problem.pairs) == 1 else f"{len(problem.pairs)} folds"
             chosen = f"held-out loss of {parts} by gradients (tuner='gradient')"
         else:
-            tuner = LeaveOneOut(tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint)
+            tuner = LeaveOneOut(
+                tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, prior_deviation=PRIOR_DEVIATION
+            )
             chosen = "leave-one-out loss (tuner='loo')"
         result = tuner.tune(problem)
         return replace(result, tuner=self.name, notes=(f"auto chose {chosen}: {_sizes(problem)}", *result.notes))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tikhon.errors import MissingCapability
+from tikhon.errors import InputError, MissingCapability
 from tikhon.objective import Criterion, Curvature, Curved, Objective, Vector
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
@@ -24,6 +24,7 @@ from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm
 from tikhon.tuners.finish import bound_warnings, finish
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.prior import strength_prior
 from tikhon.tuners.settings import check_steps, natural_strengths, starting_theta, strength_bounds
 
 FIRST_ACCURACY = 1e-2
@@ -122,6 +123,11 @@ def curved(objective: Objective, tuner: str) -> Curved:
             f"the tuner {tuner!r} needs the Hessian row by row, and {type(objective).__name__} has no 'curvature_at': "
             "choose tuner='gradient', 'mm' or 'grid'"
         )
+    if np.isinf(objective.curvature_cost):
+        raise InputError(
+            f"the tuner {tuner!r} factorises the Hessian, and {objective.n_weights:,} weights (or as many rows) are too "
+            "many for that: choose tuner='auto' or 'gradient'"
+        )
     return objective
 
 
@@ -167,9 +173,7 @@ def settle(evaluator: CurvedEvaluator, strengths: Vector, bounds: tuple[Vector, 
             break
         weights = step[0]
         squares = curvature.noise_precision() * np.square(weights)
-        strengths, change = settling.settled_strengths(
-            groups, strengths, curvature.inverse_diagonal(), squares, bounds
-        )
+        strengths, change = settling.settled_strengths(groups, strengths, curvature.inverse_diagonal(), squares, bounds)
         if change < settling.SETTLED:
             break
     return strengths, weights
@@ -185,6 +189,7 @@ def tune_curved(
     criterion_name: str,
     curvature: float | None = None,
     relative_curvature: float | None = None,
+    prior_deviation: float | None = None,
     warnings: tuple[str, ...] = (),
 ) -> TuneResult:
     """Descend a criterion of all the data.
@@ -213,11 +218,14 @@ def tune_curved(
         start, warm = np.log(settled[learned]), Warm((weights,), ())
     else:
         start = starting_theta(tuner.start, groups)
-    run = Descending(problem, descent, start, journal, evaluate, stopping, accuracy=FIRST_ACCURACY, warm=warm)
+    prior = strength_prior(problem, natural, prior_deviation)
+    run = Descending(
+        problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm
+    )
     status, reason = run.descend()
     strengths = groups.strengths(run.state.x)
     return finish(
         tuner.name, problem, journal, strengths, run.average_weights(), criterion_name=criterion_name,
-        criterion=run.state.value, status=status, reason=reason,
+        criterion=prior.taken_out(run.state.value, run.state.x), status=status, reason=reason,
         warnings=warnings + bound_warnings(groups, strengths, (lower, upper)),
     )  # fmt: skip

@@ -57,7 +57,7 @@ Evaluate: TypeAlias = Callable[[Vector, float, Warm | None], Evaluation]  # thet
 class Stopping:
     """When a descent is done, in units of the criterion that ``unit`` tells from its value."""
 
-    tol: float  # largest entry of the gradient
+    tol: float  # norm of the gradient
     least_decrease: float  # a full step that gains less is the last
     max_steps: int
     unit: Callable[[float], float]
@@ -126,11 +126,11 @@ class Descending:
         if self.state.value <= rule.enough:
             return "converged", f"the {rule.noun} {self.state.value:.1e} is next to nothing"
         if size <= limit:
-            return "converged", f"largest entry of the gradient {size:.1e} <= {limit:.1e}"
+            return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
         if self._decrease <= rule.least_decrease * unit:
             return "converged", f"the last step lowered the {rule.noun} by {self._decrease:.1e} only"
         if self.state.stalled:
-            return "stalled", f"no step lowers the {rule.noun} further; largest entry of the gradient {size:.1e}"
+            return "stalled", f"no step lowers the {rule.noun} further; norm of the gradient {size:.1e}"
         if len(self._journal.trace) >= rule.max_steps:
             return (
                 "max_steps",
@@ -139,7 +139,8 @@ class Descending:
         return None
 
     def _gradient_size(self) -> float:
-        return float(np.abs(self._descent.projected_gradient(self.state)).max(initial=0.0))
+        """The norm: with many groups, small entries add up to much that could be gained."""
+        return float(np.linalg.norm(self._descent.projected_gradient(self.state)))
 
     def _evaluate(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
         found = self._evaluate_at(theta, accuracy, warm)

@@ -8,7 +8,9 @@ from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.curved import tune_curved
 from tikhon.tuners.descending import Stopping
 
-CURVATURE = 3.0  # of the evidence in a log strength: half the weights that the data decide; only the first step relies on it
+CURVATURE = (
+    3.0  # of the evidence in a log strength: half the weights that the data decide; only the first step relies on it
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class Evidence:
     bounds : pair of float or None, default=None
         The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
     tol : float, default=0.02
-        Converged when no entry of the gradient of the log evidence in log strength is larger.
+        Converged when the norm of the gradient of the log evidence in the log strengths is not larger.
     max_steps : int, default=100
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
@@ -52,7 +54,7 @@ class Evidence:
 
     start: Start | None = None
     bounds: tuple[float, float] | None = None
-    tol: float = 0.02  # largest entry of the gradient of the log evidence
+    tol: float = 0.02  # norm of the gradient of the log evidence
     max_steps: int = 100
     checkpoint: str | None = None
 

@@ -85,7 +85,8 @@ def degrees_of_freedom(
     """
     strength = groups.expand(strengths)
     if isinstance(objective, Multiple):
-        objective, strength = objective.objective, strength / objective.factor
+        strength = strength / objective.factor
+        objective = objective.objective
     if not (prefers_factors(objective) and isinstance(objective, Curved)):
         return None
     inner = penalised(objective, strength)
@@ -94,7 +95,9 @@ def degrees_of_freedom(
 
 
 def _other_tuner(name: str) -> str:
-    return "tuner='mm' or other columns" if name in ("auto", "loo", "gradient", "grid") else "tuner='gradient' or 'grid'"
+    return (
+        "tuner='mm' or other columns" if name in ("auto", "loo", "gradient", "grid") else "tuner='gradient' or 'grid'"
+    )
 
 
 def convex_bound(objective: Objective, weights: Vector) -> Objective:

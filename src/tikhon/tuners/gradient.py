@@ -17,12 +17,13 @@ from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, lea
 from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.prior import strength_prior
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
 from tikhon.tuners.workers import workers
 
 FIRST_ACCURACY = 1e-2  # of fits and linear solves at the start
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
-CURVATURE = 0.03  # of the loss, in log strength: typical near the best strength, and only the first step relies on it
+CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
 ROUGH_FITS, ROUGH = 3, 0.1  # before the first evaluation, where the strengths are to settle
 
@@ -46,8 +47,10 @@ class Gradient:
         units of the columns.
     bounds : pair of float or None, default=None
         The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
+    prior_deviation : float or None, default=None
+        The standard deviation of a normal prior of the log strengths around the start that None gives; None: no prior.
     tol : float, default=3e-4
-        Converged when no entry of the gradient in log strength exceeds this share of the held-out loss.
+        Converged when the norm of the gradient in the log strengths is at most this share of the held-out loss.
     max_steps : int, default=100
     settle : bool, default=False
         With ``start=None``: begin with a few rough fits of the first training part, each followed by an update of the
@@ -77,7 +80,8 @@ class Gradient:
     hessian: HessianMethod = "analytic"
     start: Start | None = None  # None: 3 % of the curvature that the data give a group's weights, whatever their units
     bounds: tuple[float, float] | None = None  # None: 2^-16 to 2^20 times that start
-    tol: float = 3e-4  # largest entry of the gradient, relative to the loss
+    prior_deviation: float | None = None
+    tol: float = 3e-4  # norm of the gradient, relative to the loss
     max_steps: int = 100
     settle: bool = False
     checkpoint: str | None = None
@@ -98,7 +102,7 @@ class Gradient:
             upper=np.log(upper[learned]),
             first_move=FIRST_MOVE,
             largest_move=LARGEST_MOVE,
-            relative_curvature=CURVATURE,
+            relative_curvature=CURVATURE / max(int(learned.sum()), 1),
         )
         journal = Journal(self, problem)
         start, warm = np.log(natural[learned]), None
@@ -116,19 +120,22 @@ class Gradient:
             unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
             noun="held-out loss",
         )
+        prior = strength_prior(problem, natural, self.prior_deviation)
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
 
             def evaluate(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
                 return hypergradient(problem, theta, accuracy=accuracy, hessian=self.hessian, warm=warm, mapper=mapper)
 
-            run = Descending(problem, descent, start, journal, evaluate, stopping, accuracy=FIRST_ACCURACY, warm=warm)
+            run = Descending(
+                problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm
+            )
             status, reason = run.descend()
         strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
         bounded = bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper))
         return finish(
             self.name, problem, journal, strengths, run.average_weights(),
-            criterion_name="held-out loss per unit of weight", criterion=run.state.value, status=status, reason=reason,
-            notes=carried, warnings=many_strengths(problem) + bounded,
+            criterion_name="held-out loss per unit of weight", criterion=prior.taken_out(run.state.value, run.state.x),
+            status=status, reason=reason, notes=carried, warnings=many_strengths(problem) + bounded,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tikhon.tuners.curved import tune_curved
 from tikhon.tuners.descending import Stopping, least_decrease
 from tikhon.tuners.finish import many_strengths
 
-CURVATURE = 0.03  # of the loss, in log strength: typical near the best strength, and only the first step relies on it
+CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 2e-3  # of a constant prediction's loss: less needs no further tuning
 
 
@@ -28,8 +28,10 @@ class LeaveOneOut:
         The strengths to begin with. None: 3 % of the curvature that the data give a group's weights.
     bounds : pair of float or None, default=None
         The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
+    prior_deviation : float or None, default=None
+        The standard deviation of a normal prior of the log strengths around the start that None gives; None: no prior.
     tol : float, default=2e-3
-        Converged when no entry of the gradient in log strength exceeds this share of the leave-one-out loss.
+        Converged when the norm of the gradient in the log strengths is at most this share of the leave-one-out loss.
     max_steps : int, default=100
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
@@ -54,7 +56,8 @@ class LeaveOneOut:
 
     start: Start | None = None
     bounds: tuple[float, float] | None = None
-    tol: float = 2e-3  # largest entry of the gradient, relative to the loss
+    prior_deviation: float | None = None
+    tol: float = 2e-3  # norm of the gradient, relative to the loss
     max_steps: int = 100
     checkpoint: str | None = None
 
@@ -73,7 +76,8 @@ class LeaveOneOut:
                 noun="leave-one-out loss",
                 enough=NEGLIGIBLE * constant,
             ),
-            relative_curvature=CURVATURE,
+            relative_curvature=CURVATURE / max(int(problem.groups.learned.sum()), 1),
+            prior_deviation=self.prior_deviation,
             criterion_name="leave-one-out loss per unit of weight",
             warnings=many_strengths(problem),
         )

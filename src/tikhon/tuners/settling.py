@@ -10,7 +10,7 @@ import numpy as np
 from tikhon.groups import Groups
 from tikhon.objective import Vector
 
-STEPS = 8
+STEPS = 6
 START = 10.0  # times the natural strengths: the first Newton steps from constant predictions are then good ones
 LARGEST_MOVE = 2.5  # in log strength
 SETTLED = 0.5

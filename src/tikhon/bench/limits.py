@@ -1,0 +1,87 @@
+"""Contestants that take too long, and work that needs a process of its own."""
+
+import math
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+class OutOfTimeError(Exception):
+    """A contestant took more time than it was given."""
+
+
+class LostProcessError(Exception):
+    """A process of a contestant's own ended without an answer."""
+
+
+@contextmanager
+def cpu_limit(seconds: float | None) -> Iterator[None]:
+    """Raise OutOfTimeError in the block once the process has used so many CPU seconds; None: no limit.
+
+    Only between two steps of Python: a long call into a library is not interrupted (see ``in_fresh_process``).
+    """
+    if seconds is None:
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise OutOfTimeError(f"stopped after {seconds:.3g} CPU seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def end_process_after(cpu_seconds: float) -> None:
+    """Have the system end this process after so many more CPU seconds (to the next whole one), also inside a library."""
+    import resource  # not on every system
+
+    whole = math.ceil(time.process_time() + cpu_seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``work`` returns in a new process on one thread, whose peak memory is its own and which may end itself.
+
+    OutOfTimeError where ``end_process_after`` ended it. Function, arguments and answer must be picklable; an exception
+    in the work is raised here.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(sender, work, arguments), daemon=True)
+    process.start()
+    sender.close()  # so that the end of the process is the end of the pipe
+    try:
+        failed, answer = receiver.recv()
+    except EOFError:
+        process.join()
+        if process.exitcode == -signal.SIGXCPU:
+            raise OutOfTimeError("the process had used up its CPU seconds") from None
+        raise LostProcessError(f"the process ended with exit code {process.exitcode} and without an answer") from None
+    finally:
+        receiver.close()
+        process.kill()
+        process.join()
+    if failed:
+        raise answer
+    return answer
+
+
+def _answer(sender: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        with threadpool_limits(1):
+            answer = (False, work(*arguments))
+    except Exception as problem:
+        answer = (True, problem)
+    sender.send(answer)

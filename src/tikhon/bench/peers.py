@@ -1,0 +1,120 @@
+"""The rivals of the classification benches: scikit-learn's LogisticRegressionCV, and, where installed, two more.
+
+liblinear (package liblinear-official): its own search for C, ``-C``, which doubles C from a small value on, each fit
+from the one before, and takes the C of the highest accuracy over five folds. More than two classes are one against
+the rest, as liblinear has it. bbai: one strength by approximate leave-one-out loss; sparse data are made dense for it.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegressionCV
+
+from tikhon.experiments.fitting import GRID, N_FOLDS, Folds
+from tikhon.objective import Matrix, Vector
+
+LOGISTIC_CV = "LogisticRegressionCV"
+LIBLINEAR, BBAI = "liblinear", "bbai"
+PACKAGES = {LIBLINEAR: "liblinear-official", BBAI: "bbai"}
+MAX_ITER = 1_000
+
+
+def logistic_cv(solver: str, folds: Folds, *, n_jobs: int | None = None) -> Any:
+    """LogisticRegressionCV, set so that neither its old nor its new versions warn of changes to come."""
+    quiet = {"l1_ratios": (0.0,), "use_legacy_attributes": False}
+    parameters = inspect.signature(LogisticRegressionCV).parameters
+    settings = {
+        name: value for name, value in quiet.items() if name in parameters and parameters[name].default == "warn"
+    }
+    rival: Any = LogisticRegressionCV
+    return rival(
+        Cs=np.array(GRID), cv=folds, scoring="neg_log_loss", solver=solver, max_iter=MAX_ITER, n_jobs=n_jobs, **settings
+    )
+
+
+def converged(messages: list[str]) -> str:
+    """The status of a fit by scikit-learn, from what it warned of."""
+    return "max_iter" if any(message.startswith("ConvergenceWarning") for message in messages) else "converged"
+
+
+def installed(peer: str) -> bool:
+    return importlib.util.find_spec(peer) is not None
+
+
+def peer_versions() -> dict[str, str]:
+    """The versions of those that are installed."""
+    return {package: version(package) for peer, package in PACKAGES.items() if installed(peer)}
+
+
+@dataclass(frozen=True, eq=False)
+class LinearAnswer:
+    """The scores X coef' + intercept and how a rival makes probabilities of them."""
+
+    classes_: NDArray[Any]
+    coef_: Matrix  # one row for two classes, whose scores speak for the second, else one for each class
+    intercept_: Vector
+    strength: float
+    one_against_rest: bool = False
+
+    def predict_proba(self, X: Any) -> Matrix:
+        scores = np.asarray(X @ self.coef_.T + self.intercept_)
+        if len(self.classes_) == 2:
+            return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
+        if self.one_against_rest:
+            each = expit(scores)
+            return np.asarray(each / each.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(scores, axis=1))
+
+
+def fit_liblinear(X: Any, y: NDArray[Any]) -> LinearAnswer:
+    """The best C by ``-s 0 -C``, an intercept without penalty, and the fit with it."""
+    library = importlib.import_module("liblinear.liblinearutil")
+    classes, codes = np.unique(y, return_inverse=True)
+    problem = library.problem(codes.astype(np.float64), sparse.csr_matrix(X))
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells the best C
+        best = float(library.train(problem, f"-s 0 -C -v {N_FOLDS} -B 1 -R -q")[0])
+        model = library.train(problem, f"-s 0 -c {best:.17g} -B 1 -R -q")
+    labels = model.get_labels()  # in the order of their first rows
+    n_scores = 1 if len(classes) == 2 else len(classes)
+    weights = np.ctypeslib.as_array(model.w, (X.shape[1] + 1, n_scores)).T.copy()
+    if n_scores > 1:
+        weights = weights[np.argsort(labels)]
+    elif labels[0] == 0:
+        weights = -weights  # its scores speak for its first label
+    return LinearAnswer(classes, weights[:, :-1], weights[:, -1], 1.0 / best, one_against_rest=True)
+
+
+def fit_bbai(X: Any, y: NDArray[Any]) -> LinearAnswer:
+    """One C by approximate leave-one-out loss; its C is ours: the strength's inverse."""
+    classes, codes = np.unique(y, return_inverse=True)
+    dense = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.toarray()
+    model = importlib.import_module("bbai.glm").LogisticRegression().fit(dense, codes)
+    return LinearAnswer(classes, np.asarray(model.coef_), np.ravel(model.intercept_), 1.0 / float(model.C_))
+
+
+FITS = {LIBLINEAR: fit_liblinear, BBAI: fit_bbai}
+
+
+def fit_next_to_nothing(fit: Callable[[Matrix, NDArray[np.intp], Folds], Any]) -> None:
+    """Call ``fit`` with few rows of two and of three classes and two folds: imports, first calls and the start of
+    processes must not be in anybody's time."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    noisy = X[:, 0] + rng.normal(size=60)
+    folds = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for edges in ([0.0], [-0.5, 0.5]):
+            fit(X, np.digitize(noisy, edges), folds)
