@@ -9,11 +9,14 @@ import pytest
 import tikhon
 
 PUBLIC = {
+    "Auto",
     "Direct",
+    "Evidence",
     "Gradient",
     "Grid",
     "Groups",
     "InputError",
+    "LeaveOneOut",
     "LogisticRegression",
     "MM",
     "Ridge",

@@ -42,12 +42,14 @@ def test_each_tuner_writes_what_the_estimator_finds(run, sample, train, tmp_path
     assert loaded.feature_names_in_.tolist() == list(sample.columns)
 
 
-def test_text_output_names_groups_status_and_file(run, train, tmp_path):
+@pytest.mark.parametrize(("tuner", "criterion"), [("auto", "leave-one-out"), ("gradient", "held-out")])
+def test_text_output_names_groups_status_and_file(run, train, tmp_path, tuner, criterion):
     path = tmp_path / "model.safetensors"
-    outcome = run(*fit_arguments(train, path, "--groups", "prefix"))
+    options = () if tuner == "auto" else ("--tuner", tuner)
+    outcome = run(*fit_arguments(train, path, "--groups", "prefix", *options))
     assert outcome.code == 0
     assert "classification: 80 rows, 5 columns, 2 classes" in outcome.out
-    for part in ("num", "txt", "strength", "tuned by gradient", "held-out", str(path)):
+    for part in ("num", "txt", "strength", f"tuned by {tuner}", criterion, str(path)):
         assert part in outcome.out.replace("\n", " ")
 
 

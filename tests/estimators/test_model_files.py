@@ -120,7 +120,7 @@ def test_what_json_cannot_hold_takes_its_default_and_a_function_its_groups(X, rn
     ).fit(X, y)
     back = reloaded(model, tmp_path)
     assert back.groups == ["even", "odd", "even", None]
-    assert back.cv == 5
+    assert back.cv == "auto"
     assert back.random_state is None
     assert back.tuner == Gradient(start=2.0)
     assert back.predict(X).tobytes() == model.predict(X).tobytes()

@@ -72,10 +72,6 @@ def slope(function, step=1e-4):
     return (8 * one - two) / (12 * step)
 
 
-def flat_basis(objective, strength):
-    return objective.flat_directions(strength == 0.0)
-
-
 @pytest.fixture(params=CASES, name="case")
 def given_case(request):
     return CASES[request.param]
@@ -97,7 +93,7 @@ def test_solves_and_inverts_as_a_dense_matrix_does(case, storage, fit_intercept,
     objective = made(case, rng, storage=storage, fit_intercept=fit_intercept)
     strength = strengths(case, rng, fit_intercept, unpenalised)
     weights, v = 0.5 * rng.normal(size=(2, objective.n_weights))
-    flat = flat_basis(objective, strength)
+    flat = objective.flat_directions(strength == 0.0)
     v -= flat @ (flat.T @ v)
     curvature = objective.curvature_at(weights, strength)
     inverse = np.linalg.pinv(naive.dense_hessian(objective, weights) + np.diag(strength), rcond=1e-12)
@@ -251,20 +247,16 @@ def test_softmax_of_two_classes_is_logistic(criterion, fit_intercept, rng):
     n, p = 50, 4
     X, y = problems.data("logistic", rng, n, p)
     a = rng.uniform(0.0, 2.0, n)
+    softmax = Softmax(X, y.astype(np.intp), n_classes=2, row_weights=a, fit_intercept=fit_intercept)
+    logistic = Logistic(X, y, row_weights=a, fit_intercept=fit_intercept)
     values = []
     for _ in range(2):
         own = np.append(np.exp(rng.normal(size=p)), [0.0] * fit_intercept)
         v = 0.5 * rng.normal(size=len(own))
         two = np.concatenate([-v[:p], v[:p], -v[p:], v[p:]]) / 2
         strength = np.concatenate([own[:p], own[:p], own[p:], own[p:]])
-        softmax = Softmax(X, y.astype(np.intp), n_classes=2, row_weights=a, fit_intercept=fit_intercept)
-        logistic = Logistic(X, y, row_weights=a, fit_intercept=fit_intercept)
-        values.append(
-            [
-                getattr(softmax.curvature_at(two, strength), criterion)().value,
-                getattr(logistic.curvature_at(v, own / 2), criterion)().value,
-            ]
-        )
+        both = softmax.curvature_at(two, strength), logistic.curvature_at(v, own / 2)
+        values.append([getattr(curvature, criterion)().value for curvature in both])
     (here, same), (there, again) = values
     if criterion == "leave_one_out":
         assert here == pytest.approx(same, rel=1e-10)

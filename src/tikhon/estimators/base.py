@@ -30,9 +30,11 @@ from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
 from tikhon.groups import Groups, GroupSpec, weight_groups
 from tikhon.objective import Matrix, Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
-from tikhon.solvers import Solver, make_solver
+from tikhon.solvers import Solver, make_solver, prefers_factors
+from tikhon.solvers.penalised import baseline
 from tikhon.tuners import Auto, Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
+from tikhon.tuners.finish import convex_bound
 from tikhon.tuners.workers import one_blas_thread
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
+FINE, ROUGH = 1e-8, 3e-3  # residuals of fits with tol=None
 FOLDS = 5  # with cv="auto"
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
@@ -58,7 +61,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     validation_fraction: float
     rescale: Rescale
     solver: str | Solver
-    tol: float
+    tol: float | None
     max_iter: int
     random_state: Any
     n_jobs: int | None
@@ -190,7 +193,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         problem = Problem(
             objective=objective,
             groups=groups,
-            solver=make_solver(self.solver, tol=self.tol, max_iter=self.max_iter),
+            solver=make_solver(self.solver, tol=self._tolerance(objective), max_iter=self.max_iter),
             pairs=pairs,
             total_weight=float(row_weights.sum()),
             rescale=self.rescale,
@@ -213,6 +216,12 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if means is not None:
             intercepts = intercepts - coefficients @ (means * scales)
         return coefficients, intercepts, objective
+
+    def _tolerance(self, objective: Rows) -> float:
+        """Digits are cheap where the Hessian is factorised; with conjugate gradients each costs passes over the data."""
+        if self.tol is not None:
+            return self.tol
+        return FINE if prefers_factors(convex_bound(objective, baseline(objective))) else ROUGH
 
     def _splits_of(self, tuner: Tuner, objective: Rows) -> Any:
         """What to split by: "none", or a value of ``cv`` that is not "auto"."""

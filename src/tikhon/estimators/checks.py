@@ -91,8 +91,8 @@ def checked_parameters(estimator: Any) -> None:
             raise InputError(f"{name}={value!r}: write True or False")
     if estimator.rescale not in ("none", "n"):
         raise InputError(f"rescale={estimator.rescale!r}: write 'none' or 'n'")
-    if not _is_number(estimator.tol) or not 0 < estimator.tol < 1:
-        raise InputError(f"tol={estimator.tol!r}: write a number between 0 and 1")
+    if estimator.tol is not None and not (_is_number(estimator.tol) and 0 < estimator.tol < 1):
+        raise InputError(f"tol={estimator.tol!r}: write None or a number between 0 and 1")
     if not _is_count(estimator.max_iter):
         raise InputError(f"max_iter={estimator.max_iter!r}: write a whole number, 1 or larger")
     seeded(estimator.random_state)

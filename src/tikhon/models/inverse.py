@@ -44,6 +44,11 @@ class Inverse(ABC):
     def leverages(self) -> Vector:
         """x_i' H^-1 x_i."""
 
+    @property
+    def rest(self) -> Vector:
+        """1 - c_i h_i: how much of a row's own pull is left when the others answer."""
+        return 1.0 - self.curvature * self.leverages
+
     @abstractmethod
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         """Blocks of rows with H^-1 x_i in each."""
@@ -187,16 +192,27 @@ class ByRows(Inverse):
         corner = triangular_solve(self._corner, rest.T)
         return self._kernel - half.T @ half + corner.T @ corner
 
+    @cached_property
+    def _left(self) -> Matrix:
+        """C - C X~ H^-1 X~' C = M - M U Q^-1 U'M: the second form keeps its digits where next to nothing is left."""
+        inner = self._root[:, None] * cholesky_inverse(self._factor) * self._root
+        corner = triangular_solve(self._corner, self._moved.T)
+        return inner - corner.T @ corner
+
     @property
     def leverages(self) -> Vector:
         return np.diag(self._fitted)
 
     @property
+    def rest(self) -> Vector:
+        """c_i - c_i^2 h_i, over c_i."""
+        left = np.diag(self._left)
+        return np.divide(left, self.curvature, out=np.ones_like(left), where=self.curvature > 0.0)
+
+    @property
     def diagonal(self) -> Vector:
         p, chosen = self.design.n_columns, self._penalised
-        inner = -self.curvature[:, None] * self._fitted * self.curvature
-        inner.flat[:: len(inner) + 1] += self.curvature
-        explained = _column_quadratics(self._columns, inner)
+        explained = _column_quadratics(self._columns, self._left)
         free = np.diag(cholesky_inverse(self._corner))
         diagonal = np.empty(self.design.width)
         diagonal[:p][chosen] = (1.0 - explained / self._own) / self._own
@@ -207,8 +223,12 @@ class ByRows(Inverse):
 
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         """diag(1/s) X_p' (I - C X~ H^-1 X~'); those of unpenalised weights are not needed and left at 0."""
-        left = -self.curvature[:, None] * self._fitted
-        left.flat[:: len(left) + 1] += 1.0
+        known = self.curvature > 0.0
+        left = np.divide(self._left, self.curvature, out=np.zeros_like(self._left), where=known)
+        if not known.all():  # rows that nothing is learned from: I - C F column by column
+            unknown = np.flatnonzero(~known)
+            left[:, unknown] = -self.curvature[:, None] * self._fitted[:, unknown]
+            left[unknown, unknown] += 1.0
         response = np.zeros((self.design.n_rows, self.design.width))
         response[:, : self.design.n_columns][:, self._penalised] = (self._columns.T @ left).T / self._own
         yield slice(None), response

@@ -19,6 +19,7 @@ from tikhon.objective import Matrix, Product, Vector
 
 MOST_WEAK = 0.25  # of the rows: with more columns of next to no strength, the dual form does not pay
 NEWTON_STEPS = 3  # of a fit that is not quadratic, where this one takes one
+TRIFLE = 1e-8  # of a weight's curvature: such strengths are there for the sake of factors
 TRUSTED = 1e-2  # of the terms of a loss: if less is left of them, the loss is summed over the rows instead
 
 
@@ -237,8 +238,23 @@ class LeastSquares:
         residuals = self._design.scores_many(weights, self.n_targets) - self._target
         return LeastSquaresCurvature(
             self._design, self._weight[:, 0], self._target, residuals, self._by_target(weights),
-            self._by_target(strength), self._last_inverses.at(strength),
+            self._by_target(strength), self._n_free(strength), self._last_inverses.at(strength),
         )  # fmt: skip
+
+    def _n_free(self, strength: Vector) -> Vector:
+        """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none."""
+        by_target = self._by_target(strength)
+        trifling = by_target <= TRIFLE * self._by_target(self._squares)
+        count: Vector = trifling.sum(axis=1).astype(np.float64)
+        if (count > self.fit_intercept).any():
+            flat = self.flat_directions(self._flat(trifling.astype(np.float64)) > 0.0)
+            if flat is not None and flat.shape[1]:
+                count -= np.square(self._by_target_columns(flat)).sum(axis=(1, 2))
+        return count
+
+    def _by_target_columns(self, columns: Matrix) -> Matrix:
+        """T x (p + 1) x d from n_weights x d."""
+        return np.stack([self._by_target(column) for column in columns.T], axis=-1)
 
     @cached_property
     def _last_inverses(self) -> LastPoint[list[Inverse]]:

@@ -23,6 +23,7 @@ class LeastSquaresCurvature:
     residuals: Matrix  # n x T, predictions less targets
     weights: Matrix  # T x (p + 1)
     strength: Matrix  # T x (p + 1)
+    n_free: Vector  # of each target, the number of weights that only the data hold: the rank of the unpenalised columns
     inverses: Sequence[Inverse]
 
     def solve(self, v: Vector) -> Vector:
@@ -42,9 +43,9 @@ class LeastSquaresCurvature:
         return self._flat(np.broadcast_to(precision[:, None], self.strength.shape))
 
     def _noise(self) -> tuple[Vector, Vector, Vector]:
-        """For each target m, the summed row weights less the number of unpenalised weights, R, and m / R."""
+        """For each target m, the summed row weights less the number of free weights, R, and m / R."""
         a = self.row_weights
-        m = np.maximum(a.sum() - (self.strength == 0.0).sum(axis=1), 1.0)
+        m = np.maximum(a.sum() - self.n_free, 1.0)
         squares = a @ np.square(self.residuals) + (self.strength * np.square(self.weights)).sum(axis=1)
         squares = np.maximum(squares, np.maximum(LEAST_SQUARES_LEFT * (a @ np.square(self.target)), 1e-300))
         return m, squares, m / squares
@@ -73,7 +74,7 @@ class LeastSquaresCurvature:
     def evidence(self) -> Criterion:
         """With the variance v of each target's noise at its best: strengths are v times the prior's precisions.
 
-        With R = RSS + sum s w^2 and m the summed row weights less the number of unpenalised weights (which integrates
+        With R = RSS + sum s w^2 and m the summed row weights less the number of free weights (which integrates
         them out, as restricted maximum likelihood does), -log evidence is m/2 log R + 1/2 log det(X'AX + S)
         - 1/2 sum log s up to a constant, v being R / m.
         """

@@ -9,7 +9,7 @@ from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import logistic_loss_probability
 from tikhon.models.design import Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
-from tikhon.models.inverse import inverse_cost
+from tikhon.models.inverse import MOST_SIDE, inverse_cost
 from tikhon.models.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
@@ -88,7 +88,7 @@ class Logistic:
 
     @cached_property
     def factor_cost(self) -> float:
-        return self._design.gram_cost(1)
+        return self._design.gram_cost(1) if self.n_weights <= MOST_SIDE else np.inf
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
         matrix = self.hessian_matrix(weights)

@@ -40,9 +40,10 @@ class LeftOut:
     by_leverage: Matrix  # n x T: each target's part
 
 
-def left_out(point: Pointwise, leverages: Vector) -> LeftOut:
-    h, c = leverages[:, None], point.curvature[:, None]
-    rest = np.maximum(1.0 - h * c, CERTAIN)
+def left_out(point: Pointwise, leverages: Vector, rest: Vector) -> LeftOut:
+    """``rest`` is 1 - h c, in a form that keeps its digits."""
+    h = leverages[:, None]
+    rest = np.maximum(rest, CERTAIN)[:, None]
     move = point.slope / rest
     value, slope = point.loss_slope(point.scores + h * move)
     by_score = slope / rest  # 1 + h c / rest: the score itself, and the slope that moves with it
@@ -69,7 +70,7 @@ class OneScoreCurvature:
         A strength acts through the leverages: dh_i / ds_j = -(H^-1 x_i)_j^2; so do the curvatures, which move with the
         scores: dh_i / dc_k = -(x_i' H^-1 x_k)^2.
         """
-        found = left_out(self.point, self.inverse.leverages)
+        found = left_out(self.point, self.inverse.leverages, self.inverse.rest)
         by_score = found.by_score
         if self.point.change is not None:
             # Slopes before and after a row is left out have the same sign, so these weights are not negative.

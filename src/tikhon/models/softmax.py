@@ -160,6 +160,8 @@ class Softmax:
     @cached_property
     def factor_cost(self) -> float:
         size = self.n_weights - self._design.width
+        if size > MOST_SIDE:
+            return np.inf
         n_factor = self._design.n_rows * size**2 / 2 + size**3 / 3
         return factor_products(n_factor, 2.0 * self._design.n_stored * self.n_classes)
 
@@ -184,7 +186,7 @@ class Softmax:
         """Forming the Hessian takes one part in four of what leverages and their derivatives take."""
         size = self.n_weights - self._design.width
         if size > MOST_SIDE:
-            return float("inf")
+            return np.inf
         n_inverse = 2.5 * self._design.n_rows * size**2 + 2.5 * size**3
         return factor_products(n_inverse, 2.0 * self._design.n_stored * self.n_classes)
 

@@ -10,7 +10,6 @@ from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
 
-MOST_FACTORED = 4000  # weights: their matrix takes 128 MB
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
 
 
@@ -25,11 +24,7 @@ class Solver(Protocol):
 
 def prefers_factors(objective: Objective) -> bool:
     """Is factorising this objective's Hessian cheaper than products with it?"""
-    return (
-        isinstance(objective, Factorable)
-        and objective.n_weights <= MOST_FACTORED
-        and objective.factor_cost <= MOST_PRODUCTS
-    )
+    return isinstance(objective, Factorable) and objective.factor_cost <= MOST_PRODUCTS
 
 
 @dataclass(frozen=True, kw_only=True)

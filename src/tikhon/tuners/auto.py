@@ -3,8 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
+import numpy as np
+
 from tikhon.objective import Curved, Noisy, Objective, Rows
 from tikhon.results import TuneResult
+from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem
 from tikhon.tuners.gradient import Gradient
 from tikhon.tuners.loo import LeaveOneOut
@@ -19,6 +22,7 @@ FEW_ROWS, ROWS_PER_WEIGHT = (
     4,
 )  # fewer of both, and one Newton step no longer tells well what leaving a row out does
 PRIOR_DEVIATION = 3.0  # of log strengths around the natural ones: about their spread over the LIBSVM sets
+LOSS_SPREAD = 2.0  # of a row's loss, in units of the mean
 MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five folds, at a fifth of their price
 
 
@@ -73,7 +77,7 @@ class Auto:
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
                 tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
-                prior_deviation=PRIOR_DEVIATION,
+                prior_deviation=PRIOR_DEVIATION, least_gain=_least_gain(problem),
             )  # fmt: skip
             parts = "one hold-out part" if len(problem.pairs) == 1 else f"{len(problem.pairs)} folds"
             chosen = f"held-out loss of {parts} by gradients (tuner='gradient')"
@@ -84,6 +88,23 @@ class Auto:
             chosen = "leave-one-out loss (tuner='loo')"
         result = tuner.tune(problem)
         return replace(result, tuner=self.name, notes=(f"auto chose {chosen}: {_sizes(problem)}", *result.notes))
+
+
+def _least_gain(problem: Problem) -> float | None:
+    """What chance gains, as a share of the held-out loss, where one part of many rows judges.
+
+    One standard error of that loss, the losses of single rows taken to spread by twice their mean as log losses do; and
+    what k strengths gain by fitting noise, about k / 2 in all, here per row and in units of a constant prediction's
+    loss. A smaller gain cannot be told from nothing, and on large data every step is dear.
+    """
+    if len(problem.pairs) > 1:
+        return None
+    rows = max(problem.pairs[0].holdout_weight, 1.0)
+    fitted_noise = 0.0
+    if not isinstance(problem.objective, Noisy):
+        constant = problem.objective.loss_gradient(baseline(problem.objective))[0] / problem.total_weight
+        fitted_noise = 0.5 * float(problem.groups.learned.sum()) / (rows * max(abs(constant), 1e-300))
+    return LOSS_SPREAD / float(np.sqrt(rows)) + fitted_noise
 
 
 def _sizes(problem: Problem) -> str:

@@ -19,8 +19,8 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 
 FINEST_ACCURACY = 1e-9
-ACCURACY_SHARE = 0.1  # of the relative size of the gradient: accuracy grows as the gradient shrinks
-TIGHTEN = 1e-2
+ACCURACY_SHARE = 0.2  # of the relative size of the gradient: accuracy grows as the gradient shrinks
+TIGHTEN = 0.1
 
 
 @dataclass(frozen=True, eq=False)

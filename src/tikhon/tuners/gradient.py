@@ -21,11 +21,11 @@ from tikhon.tuners.prior import strength_prior
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
 from tikhon.tuners.workers import workers
 
-FIRST_ACCURACY = 1e-2  # of fits and linear solves at the start
+FIRST_ACCURACY = 0.04  # of linear solves at the start; fits are more accurate
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
-ROUGH_FITS, ROUGH = 3, 0.1  # before the first evaluation, where the strengths are to settle
+ROUGH_FITS, ROUGH = 1, 0.1  # before the first evaluation, where the strengths are to settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,9 @@ class Gradient:
         The standard deviation of a normal prior of the log strengths around the start that None gives; None: no prior.
     tol : float, default=3e-4
         Converged when the norm of the gradient in the log strengths is at most this share of the held-out loss.
+    least_gain : float or None, default=None
+        A full step that lowers the held-out loss by a smaller share of it is the last. None: what a gradient within ``tol``
+        may still promise.
     max_steps : int, default=100
     settle : bool, default=False
         With ``start=None``: begin with a few rough fits of the first training part, each followed by an update of the
@@ -82,6 +85,7 @@ class Gradient:
     bounds: tuple[float, float] | None = None  # None: 2^-16 to 2^20 times that start
     prior_deviation: float | None = None
     tol: float = 3e-4  # norm of the gradient, relative to the loss
+    least_gain: float | None = None
     max_steps: int = 100
     settle: bool = False
     checkpoint: str | None = None
@@ -110,11 +114,12 @@ class Gradient:
             start = starting_theta(self.start, problem.groups)
         elif self.settle:
             strengths, weights = _settled(problem, natural, settling.bounds(natural, lower, upper))
-            start, warm = np.log(strengths[learned]), Warm((weights,) * len(problem.pairs), ())
+            start = np.log(strengths[learned])
+            warm = None if weights is None else Warm((weights,) * len(problem.pairs), ())
         constant = abs(_constant_loss(problem))
         stopping = Stopping(
             tol=self.tol,
-            least_decrease=least_decrease(self.tol, CURVATURE),
+            least_decrease=least_decrease(self.tol, CURVATURE) if self.least_gain is None else self.least_gain,
             max_steps=self.max_steps,
             # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
             unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
@@ -139,28 +144,28 @@ class Gradient:
         )  # fmt: skip
 
 
-def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector | None]:
     """Strengths and weights to begin with, from rough fits of the first training part.
 
-    The inverse of the Hessian is taken for that of its diagonal: no factor is at hand where this is used.
+    The groups are set apart by the size of their weights; their common level stays the natural one, since the weights of
+    a rough fit are too small, and the inverse of the Hessian is taken for that of its diagonal: no factor is at hand.
     """
     objective, groups = problem.pairs[0].train, problem.groups
-    strengths = np.where(groups.learned, settling.START * natural, groups.fixed)
-    weights = baseline(objective)
+    learned, sizes = groups.learned, groups.sizes.astype(np.float64)
+    strengths, weights = np.where(learned, natural, groups.fixed), None
+    if learned.sum() < 2 or not isinstance(objective, Diagonal):
+        return strengths, weights
     for _ in range(ROUGH_FITS):
         strength = groups.expand(strengths)
         fit = problem.solver.minimise(objective, strength, weights, tol=ROUGH)
         weights = fit.weights
-        if not isinstance(objective, Diagonal):
-            break
         diagonal = objective.hessian_diagonal(weights) + strength
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
         precision = objective.noise_precision(fit.loss) if isinstance(objective, Noisy) else 1.0
-        strengths, change = settling.settled_strengths(
-            groups, strengths, inverse, precision * np.square(weights), bounds
-        )
-        if change < settling.SETTLED:
-            break
+        updated, _ = settling.settled_strengths(groups, strengths, inverse, precision * np.square(weights), bounds)
+        apart = np.log(updated / natural, out=np.zeros(groups.count), where=learned)
+        apart -= np.average(apart[learned], weights=sizes[learned])
+        strengths = np.where(learned, np.clip(natural * np.exp(apart), *bounds), groups.fixed)
     return strengths, weights
 
 

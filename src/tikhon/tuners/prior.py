@@ -13,6 +13,8 @@ from tikhon.objective import Noisy, Vector
 from tikhon.tuners.base import Problem
 from tikhon.tuners.descending import Evaluate, Evaluation, Warm
 
+LEAST_DEVIATION = 0.2  # a narrower prior would drown the data
+
 
 @dataclass(frozen=True, eq=False)
 class StrengthPrior:
@@ -59,7 +61,10 @@ class StrengthPrior:
 
 def strength_prior(problem: Problem, natural: Vector, deviation: float | None) -> StrengthPrior:
     """Centred at the natural strengths of the learned groups."""
-    if deviation is not None and not 0.0 < deviation < np.inf:
-        raise InputError(f"prior_deviation={deviation!r}: write None or a number larger than 0, of log strengths")
+    if deviation is not None and not LEAST_DEVIATION <= deviation < np.inf:
+        raise InputError(
+            f"prior_deviation={deviation!r}: write None or a number, {LEAST_DEVIATION} or larger, of log strengths; "
+            "strengths that are known are better given in `strengths`"
+        )
     noisy = isinstance(problem.objective, Noisy)
     return StrengthPrior(np.log(natural[problem.groups.learned]), deviation, problem.total_weight, noisy)
