@@ -40,8 +40,7 @@ SPAN = 2.0  # powers of ten between the largest and the smallest of the groups' 
 UNIT_FITS = 9
 DRAWS, QUICK_DRAWS = 1_000, 30
 RIDGE_CV_ALPHAS = np.logspace(-3.0, 6.0, 37)
-BUDGET = 720.0  # seconds of himalaya on one data set: as many of its draws as fit
-TWO_THREADS_BUDGET = 200.0  # less: there only the time of a draw is asked for
+TWO_THREADS_BUDGET = 60.0  # of himalaya: there only the time of a draw is asked for
 CALIBRATED = 5.0  # seconds that a trial must take before the time of a draw is believed
 ASKED_SPEEDUP, ASKED_MSE_RATIO, ASKED_RIDGE_FITS = 100.0, 1.0, 30.0
 
@@ -53,10 +52,11 @@ class Size:
     rows: int
     groups: int
     data_sets: int
+    budget: float  # CPU seconds of himalaya on one of them: as many of its draws as fit
 
 
-SIZES = (Size(600, 5, 3), Size(600, 20, 1), Size(5_000, 50, 1))
-QUICK_SIZES = (Size(120, 5, 1), Size(100, 20, 1))
+SIZES = (Size(600, 5, 3, 400.0), Size(600, 20, 1, 200.0), Size(5_000, 50, 1, 720.0))
+QUICK_SIZES = (Size(120, 5, 1, 60.0), Size(100, 20, 1, 60.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,12 +173,12 @@ def plan(quick: bool) -> Plan:
                 params = {**shared, "data_set": data_set, "contestant": contestant, "threads": threads}
                 cost = 1
                 if contestant in peers:
-                    params |= {"draws": draws, "budget": BUDGET if threads == 1 else TWO_THREADS_BUDGET}
+                    params |= {"draws": draws, "budget": size.budget if threads == 1 else TWO_THREADS_BUDGET}
                     cost = 200 if threads == 1 else 20
                 key = f"{size.groups} groups/{data_set}/{contestant}" + ("/2 threads" if threads == 2 else "")
                 specs.append(RowSpec(key=key, batch=f"{size.groups} groups", params=params, cost=cost))
     config = {
-        "sizes": [[size.rows, size.groups, size.data_sets] for size in sizes],
+        "sizes": [[size.rows, size.groups, size.data_sets, size.budget] for size in sizes],
         "group_size": group_size,
         "test_rows": TEST_ROWS,
         "best_r2": BEST_R2,
@@ -187,7 +187,6 @@ def plan(quick: bool) -> Plan:
         "repeats": repeats,
         "draws": draws,
         "alphas": ALPHAS.tolist(),
-        "budget": BUDGET,
         "ridge_cv_alphas": RIDGE_CV_ALPHAS.tolist(),
         "unit_fits": UNIT_FITS,
     }
