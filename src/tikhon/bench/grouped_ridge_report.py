@@ -87,10 +87,11 @@ def _about(made: Plan, summary: Mapping[str, Any]) -> list[str]:
         )
         return about
     alphas = config["alphas"]
+    budgets = ", ".join(f"{size[3]:g}" for size in config["sizes"])
     about.append(
         f"himalaya: GroupRidgeCV, its random search (numpy, double precision) with {config['draws']:,} draws and "
         f"{len(alphas)} alphas from {alphas[0]:.3g} to {alphas[-1]:.3g}, on the same {config['folds']} folds. It is "
-        f"given {', '.join(f'{size[3]:g}' for size in config['sizes'])} seconds on a data set of each size. Where its draws do not all fit, it makes as many of the "
+        f"given {budgets} seconds on a data set of each size. Where its draws do not all fit, it makes as many of the "
         "first of them as fit, as a trial run before tells, and both its time and its error are of those: the "
         "ratio of times is then a lower bound ('at least') of that for all draws, and its error an upper bound. With "
         "two threads the time of a draw is measured on fewer draws (that with one thread is taken where it is less), and "

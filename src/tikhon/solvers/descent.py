@@ -20,7 +20,7 @@ from tikhon.objective import Vector
 Method = Literal["quasi-newton", "conjugate-gradient"]
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 SMALLEST_STEP = 1e-10
-GROWTH = 3.0  # of the step where the slope does not flatten
+GROWTH = 2.0  # of the step where the slope does not flatten
 STEEP = 0.5  # of the slope, as curvature, before any is known
 LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below would spoil the approximation
 

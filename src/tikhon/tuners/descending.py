@@ -19,8 +19,9 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 
 FINEST_ACCURACY = 1e-9
-ACCURACY_SHARE = 0.2  # of the relative size of the gradient: accuracy grows as the gradient shrinks
-TIGHTEN = 0.1
+ACCURACY_SHARE = 0.5  # of the relative size of the gradient: accuracy grows as the gradient shrinks
+TIGHTEN = 0.1  # where a change drowns in the error of the fits
+REPAIR = 1e-2  # where a fit or a solve failed
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +59,17 @@ class Stopping:
     """When a descent is done, in units of the criterion that ``unit`` tells from its value."""
 
     tol: float  # norm of the gradient
-    least_decrease: float  # a full step that gains less is the last
+    least_decrease: float  # a full step that gains less is the last, unless the slope still promises more
+    little_slope: float  # norm of the gradient that promises no more than that
     max_steps: int
     unit: Callable[[float], float]
     noun: str  # what is lowered, for messages
     enough: float = -np.inf  # a value below needs no further tuning
+
+
+def little_slope(least: float, relative_curvature: float) -> float:
+    """The gradient g, relative to the value, from which a step may gain that little: g^2 / 2c."""
+    return float(np.sqrt(2.0 * relative_curvature * least))
 
 
 def least_decrease(tol: float, relative_curvature: float) -> float:
@@ -127,7 +134,7 @@ class Descending:
             return "converged", f"the {rule.noun} {self.state.value:.1e} is next to nothing"
         if size <= limit:
             return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
-        if self._decrease <= rule.least_decrease * unit:
+        if self._decrease <= rule.least_decrease * unit and size <= rule.little_slope * unit:
             return "converged", f"the last step lowered the {rule.noun} by {self._decrease:.1e} only"
         if self.state.stalled:
             return "stalled", f"no step lowers the {rule.noun} further; norm of the gradient {size:.1e}"
@@ -154,7 +161,7 @@ class Descending:
         found, notes = self._evaluate(theta, self._accuracy, self.warm), []
         if found.poor:
             notes.append(f"tightened ({found.poor})")
-            found = self._evaluate(theta, TIGHTEN * self._accuracy, found.warm)
+            found = self._evaluate(theta, REPAIR * self._accuracy, found.warm)
         if first and not np.isfinite(found.value):
             raise InputError(
                 f"the {self._stopping.noun} at the start is {found.value}: are values in X or y, or weights, of extreme size?"

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from tikhon.results import TuneResult
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.curved import tune_curved
@@ -67,6 +69,7 @@ class Evidence:
             stopping=Stopping(
                 tol=self.tol,
                 least_decrease=0.02 * self.tol,
+                little_slope=np.inf,
                 max_steps=self.max_steps,
                 unit=lambda value: 1.0,
                 noun="negative log evidence",

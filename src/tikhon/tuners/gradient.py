@@ -13,7 +13,7 @@ from tikhon.solvers.descent import Descent, Method
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, least_decrease
+from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, least_decrease, little_slope
 from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.journal import Journal
@@ -21,7 +21,7 @@ from tikhon.tuners.prior import strength_prior
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
 from tikhon.tuners.workers import workers
 
-FIRST_ACCURACY = 0.04  # of linear solves at the start; fits are more accurate
+FIRST_ACCURACY = 0.1  # of linear solves at the start; fits are far more accurate
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
@@ -117,9 +117,11 @@ class Gradient:
             start = np.log(strengths[learned])
             warm = None if weights is None else Warm((weights,) * len(problem.pairs), ())
         constant = abs(_constant_loss(problem))
+        least = least_decrease(self.tol, CURVATURE) if self.least_gain is None else self.least_gain
         stopping = Stopping(
             tol=self.tol,
-            least_decrease=least_decrease(self.tol, CURVATURE) if self.least_gain is None else self.least_gain,
+            least_decrease=least,
+            little_slope=little_slope(least, CURVATURE),
             max_steps=self.max_steps,
             # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
             unit=lambda value: max(abs(value), NEGLIGIBLE * constant),

@@ -13,7 +13,7 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.descending import Evaluation, Warm
 from tikhon.tuners.workers import Mapper
 
-FIT_SHARE = 0.1  # a fit is so much more accurate than the linear solve: its error enters through the curvature too
+FIT_SHARE = 2e-2  # a fit is so much more accurate than the linear solve: its error enters through the curvature too
 MOST_PRODUCTS = 2000
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from tikhon.results import TuneResult
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Start
@@ -71,6 +73,7 @@ class LeaveOneOut:
             stopping=Stopping(
                 tol=self.tol,
                 least_decrease=least_decrease(self.tol, CURVATURE),
+                little_slope=np.inf,
                 max_steps=self.max_steps,
                 unit=abs,
                 noun="leave-one-out loss",
