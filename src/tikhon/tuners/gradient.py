@@ -25,7 +25,7 @@ FIRST_ACCURACY = 0.1  # of linear solves at the start; fits are far more accurat
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
-ROUGH_FITS, ROUGH = 1, 0.1  # before the first evaluation, where the strengths are to settle
+ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1  # before the first evaluation, where the strengths are to settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,13 +151,17 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
 
     The groups are set apart by the size of their weights; their common level stays the natural one, since the weights of
     a rough fit are too small, and the inverse of the Hessian is taken for that of its diagonal: no factor is at hand.
+    The fits of least squares are cheap and exact: there are three, and the level is theirs too.
     """
     objective, groups = problem.pairs[0].train, problem.groups
     learned, sizes = groups.learned, groups.sizes.astype(np.float64)
     strengths, weights = np.where(learned, natural, groups.fixed), None
     if learned.sum() < 2 or not isinstance(objective, Diagonal):
         return strengths, weights
-    for _ in range(ROUGH_FITS):
+    noisy = isinstance(objective, Noisy)
+    if noisy:
+        strengths = np.where(learned, settling.START * natural, groups.fixed)
+    for _ in range(EXACT_FITS if noisy else ROUGH_FITS):
         strength = groups.expand(strengths)
         fit = problem.solver.minimise(objective, strength, weights, tol=ROUGH)
         weights = fit.weights
@@ -166,7 +170,8 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
         precision = objective.noise_precision(fit.loss) if isinstance(objective, Noisy) else 1.0
         updated, _ = settling.settled_strengths(groups, strengths, inverse, precision * np.square(weights), bounds)
         apart = np.log(updated / natural, out=np.zeros(groups.count), where=learned)
-        apart -= np.average(apart[learned], weights=sizes[learned])
+        if not noisy:
+            apart -= np.average(apart[learned], weights=sizes[learned])
         strengths = np.where(learned, np.clip(natural * np.exp(apart), *bounds), groups.fixed)
     return strengths, weights
 
