@@ -105,8 +105,8 @@ def restricted_likelihood(X, y, strength, free):
 
     From the density of the contrasts of y that do not see the columns of F.
     """
-    full = np.linalg.svd(free)[0]
-    contrasts = full[:, np.linalg.matrix_rank(free) :]
+    rank = np.linalg.matrix_rank(free) if free.shape[1] else 0  # old versions of numpy refuse a matrix without columns
+    contrasts = np.linalg.svd(free)[0][:, rank:] if rank else np.eye(len(y))
     covariance = contrasts.T @ (np.eye(len(y)) + X @ np.diag(1 / strength) @ X.T) @ contrasts
     z = contrasts.T @ y
     m = len(z)
