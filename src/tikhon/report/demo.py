@@ -30,7 +30,7 @@ from tikhon.results import TuneResult
 GRID = 2.0 ** np.arange(-10, 11)  # what tikhon's grid starts from too, before it widens and refines
 PEER = "scikit-learn, one strength"
 SINGLE = "tikhon grid, one strength"
-GROUPED = ("tikhon mm, by group", "tikhon gradient, by group")
+GROUPED = ("tikhon mm, by group", "tikhon auto, by group")
 METHODS = (PEER, SINGLE, *GROUPED)
 Report: TypeAlias = Callable[[str], None]
 
@@ -209,13 +209,13 @@ def _section(
         "seconds are those of one fit with its tuning.",
         frozenset({int(np.argmin([float(str(row["test loss"])) for row in rows]))}),
     )
-    gradient, single = scores[GROUPED[1]][0].tuning, scores[SINGLE][0].tuning
+    auto, single = scores[GROUPED[1]][0].tuning, scores[SINGLE][0].tuning
     figures = []
-    if gradient is not None and single is not None:
+    if auto is not None and single is not None:
         figures = [
-            ("Strengths that the gradient tuner found, first split: the stronger, the less the group is trusted.",
-             plot_strengths(gradient)),
-            ("How it found them: held-out loss and strengths by step.", plot_trace(gradient)),
+            ("Strengths that the tuner auto found, first split: the stronger, the less the group is trusted.",
+             plot_strengths(auto)),
+            (f"How it found them: {auto.criterion_name} and strengths by step.", plot_trace(auto)),
             ("One strength for all columns, by grid: held-out loss by strength.", plot_grid(single)),
         ]  # fmt: skip
     return Section(case.name.capitalize(), [case.about, comparison, *_warnings(scores)], [table], figures)
