@@ -54,7 +54,7 @@ def test_the_headline_counts_gains_and_losses() -> None:
     ]
     text = _headline(rows)
     assert "with mm on 2 of 2 data sets (a, b)" in text
-    assert "with gradient on 0 of 2 data sets;" in text
+    assert "with auto on 0 of 2 data sets;" in text
 
 
 def test_the_demo_leaves_no_data_set_out() -> None:
