@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from tikhon.errors import InputError, MissingCapability
-from tikhon.objective import Criterion, Curvature, Curved, Objective, Vector
+from tikhon.objective import Criterion, Curvature, Curved, Noisy, Objective, Vector
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
@@ -31,7 +31,8 @@ FIRST_ACCURACY = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 FIT_SHARE = 5e-2  # a fit is so much more accurate than asked of the criterion
 CLOSE = 0.7  # in log strength: so far the tangent is a good guess of where the weights go
-STEPS_PER_FACTOR = 2  # Newton steps with one factor
+STEPS_PER_FACTOR = 5  # Newton steps with one factor, as long as each
+CUT = 0.3  # leaves no more than this of the gradient
 MOST_ITERATIONS = 100
 
 
@@ -142,17 +143,16 @@ def fit_with_curvature(
         curvature = damped(objective.curvature_at, inner, weights)
         if inner.residual(gradient) <= tol or stuck or n_iter >= MOST_ITERATIONS:
             break
-        for _ in range(STEPS_PER_FACTOR):
+        for number in range(STEPS_PER_FACTOR):
+            before = float(np.linalg.norm(gradient))
             step = line_search(inner, weights, value, gradient, inner.project(-curvature.solve(gradient)))
             if step is None:
+                stuck = number == 0  # an older factor no longer fits; with a fresh one nothing helps
                 break
             weights, loss, value, gradient = step
             n_iter += 1
-            if inner.residual(gradient) <= tol:
+            if inner.residual(gradient) <= tol or float(np.linalg.norm(gradient)) > CUT * before:
                 break
-        else:
-            continue
-        stuck = step is None and inner.residual(gradient) > tol
     residual = inner.residual(gradient)
     done = residual <= tol
     reason = f"residual {residual:.1e}, {tol:.1e} was asked"
@@ -164,7 +164,8 @@ def settle(evaluator: CurvedEvaluator, strengths: Vector, bounds: tuple[Vector, 
     """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit."""
     groups, objective = evaluator.problem.groups, evaluator.objective
     weights = baseline(objective)
-    for _ in range(settling.STEPS):
+    exact = isinstance(objective, Noisy)
+    for _ in range(settling.EXACT_STEPS if exact else settling.STEPS):
         inner = evaluator.inner_at(strengths)
         _, value, gradient = inner.value_gradient(weights)
         curvature = damped(objective.curvature_at, inner, weights)
@@ -174,7 +175,7 @@ def settle(evaluator: CurvedEvaluator, strengths: Vector, bounds: tuple[Vector, 
         weights = step[0]
         squares = curvature.noise_precision() * np.square(weights)
         strengths, change = settling.settled_strengths(groups, strengths, curvature.inverse_diagonal(), squares, bounds)
-        if change < settling.SETTLED:
+        if change < (settling.EXACTLY_SETTLED if exact else settling.SETTLED):
             break
     return strengths, weights
 
