@@ -98,6 +98,7 @@ def test_masks_name_rows_too():
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
+        ("five", "write 'auto', a number of folds"),
         (1, "2 or more folds"),
         (True, "cv=True"),
         ("five", "cv='five'"),

@@ -113,7 +113,7 @@ def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -
 
 
 def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str | bytes):  # text has a method of that name too
         try:
             pairs: Iterable[Any] = list(cv.split(X, y))
         except (ValueError, TypeError) as error:

@@ -18,6 +18,7 @@ from tikhon.objective import Matrix, Product, Vector
 
 Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
 BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what stays in the cache
+MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tikhon.kernels.linalg import cholesky, cholesky_inverse, cholesky_solve, triangular_solve
-from tikhon.models.design import Data, Design
+from tikhon.models.design import MOST_SIDE, Data, Design
+from tikhon.models.dual import kernel
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Vector
 
-MOST_SIDE = 4000  # of a square matrix that is factorised: it takes 128 MB
 KEPT_BYTES = 2**27  # responses of all rows up to this size are kept, else computed again block by block
 
 
@@ -246,8 +246,7 @@ def _kernel(columns: Data, strength: Vector) -> Matrix:
     """X diag(1/s) X'."""
     if is_sparse(columns):
         return np.asarray((columns.multiply(1.0 / strength).tocsr() @ columns.T).toarray())
-    scaled = columns / np.sqrt(strength)
-    return np.asarray(scaled @ scaled.T)  # numpy calls syrk for this
+    return kernel(columns, 1.0 / strength)
 
 
 def _column_quadratics(columns: Data, inner: Matrix) -> Vector:

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import logistic_loss_probability
-from tikhon.models.design import Data, active_rows, factor_products
+from tikhon.models.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
-from tikhon.models.inverse import MOST_SIDE, inverse_cost
+from tikhon.models.inverse import inverse_cost
 from tikhon.models.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector

@@ -9,9 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tikhon.models.design import Design, factor_products
+from tikhon.models.design import MOST_SIDE, Design, factor_products
 
-MOST_SIDE = 4000  # of a square matrix that is kept: it takes 128 MB
 MOST_PRODUCTS = 200.0  # that forming a Gram matrix may cost for the sake of later products
 GRAM_USES = 10  # factors that are made of one Gram matrix, as a rule
 KERNEL_USES = 5  # views that share a kernel, or steps that share its parts

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import softmax_loss_probability
 from tikhon.models.class_blocks import ClassBlocks, class_blocks
-from tikhon.models.design import Data, active_rows, factor_products
+from tikhon.models.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
-from tikhon.models.inverse import MOST_SIDE
 from tikhon.models.logistic import RAREST
 from tikhon.models.memo import LastPoint
 from tikhon.models.softmax_curvature import SoftmaxCurvature
