@@ -100,6 +100,16 @@ class Preconditioned(Objective, Protocol):
 
 
 @runtime_checkable
+class Gentle(Objective, Protocol):
+    """An objective that knows whether its weights hardly depend on each other, as those of rare words do."""
+
+    @property
+    def is_gentle(self) -> bool:
+        """Do gradients alone bring a rough fit in fewer passes over the data than Newton's method takes?"""
+        ...
+
+
+@runtime_checkable
 class Factorable(Objective, Protocol):
     """An objective whose penalised Hessian can be factorised, so that Newton steps and implicit gradients are direct."""
 

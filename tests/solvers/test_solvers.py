@@ -168,3 +168,29 @@ def test_many_unpenalised_weights_have_one_answer_too(solver):
     assert objective.loss_gradient(fits[0].weights)[0] == pytest.approx(
         objective.loss_gradient(fits[1].weights)[0], abs=1e-6
     )
+
+
+@pytest.mark.parametrize("model", ["logistic", "softmax"])
+@pytest.mark.parametrize("tol", [3e-3, 1e-6])
+def test_sparse_data_are_fitted_roughly_by_gradients_and_finely_by_newton(model, tol, rng):
+    """3e-3: by L-BFGS, without a Hessian product, and the value is near the least one; 1e-6: by conjugate gradients."""
+    X = problems.sparse(rng, 400, 5000, 12)
+    scores = X @ rng.normal(size=(5000, 3))
+    y = scores.argmax(axis=1) if model == "softmax" else (scores[:, 0] > 0).astype(float)
+    objective = problems.objective(model, X, y)
+    assert objective.is_gentle
+    strength = np.full(objective.n_weights, 0.05)
+    strength[-problems.n_outputs(model) :] = 0.0
+    fit = make_solver("auto", tol=1e-8, max_iter=200).minimise(objective, strength, tol=tol)
+    assert fit.status == "converged"
+    assert fit.residual <= tol
+    assert (fit.n_products == 0) == (tol == 3e-3)
+    least = NewtonCG(tol=1e-10).minimise(objective, strength).value
+    assert least <= fit.value <= least + 0.02 * abs(least)
+
+
+def test_dense_data_are_not_fitted_by_gradients(rng):
+    X, y = problems.data("logistic", rng)
+    assert not Logistic(X, y).is_gentle
+    assert not Softmax(X, y.astype(int), n_classes=2).is_gentle
+    assert not Softmax(sp.csr_array(X), y.astype(int), n_classes=2).is_gentle  # one factor per class is cheap

@@ -16,7 +16,7 @@ from tests import problems
 
 from tikhon.results import FitResult
 from tikhon.solvers import Newton
-from tikhon.tuners import Gradient
+from tikhon.tuners import Gradient, LeaveOneOut
 from tikhon.tuners.hypergradient import hypergradient
 
 
@@ -145,3 +145,15 @@ def test_killed_five_times_and_resumed_ends_with_the_same_bits(tmp_path):
     assert n_killed == 5
     assert start(checkpoint, out, 0.0).wait() == 0
     np.testing.assert_array_equal(np.load(out), np.load(whole))
+
+
+@pytest.mark.parametrize("model", problems.MODELS)
+@pytest.mark.parametrize("tuner", [Gradient, LeaveOneOut])
+def test_it_ends_where_no_step_would_gain_what_is_asked(model, tuner, rng):
+    problem = problems.problem(model, rng, ["a", "a", "a", "b", "b", "b"])
+    start = {"a": 30.0, "b": 30.0}
+    sharp = tuner(start=start, tol=1e-6, max_steps=500).tune(problem)
+    content = tuner(start=start, tol=1e-6, least_gain=1e-2).tune(problem)
+    assert content.status == "converged"
+    assert len(content.trace) < len(sharp.trace)
+    assert sharp.criterion <= content.criterion <= sharp.criterion + 2e-2 * abs(sharp.criterion)

@@ -67,7 +67,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         The solver for given strengths.
     tol : float or None, default=None
         When a fit is done: the norm of the gradient relative to that at the best constant prediction. None: 1e-8 where
-        fits factorise the Hessian, 3e-3 where they go by conjugate gradients and every digit costs passes over the data.
+        fits factorise the Hessian, 3e-3 where they do not and every digit costs passes over the data.
     max_iter : int, default=1000
         The most iterations of one fit.
     random_state : int, RandomState or None, default=None

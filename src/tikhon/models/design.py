@@ -146,12 +146,16 @@ class Design:
         n_outputs = curvature.shape[1]
         sums = np.zeros((n_outputs, self.n_columns))
         if self.is_sparse:
-            squared = sp.csr_array((self.X.data**2, self.X.indices, self.X.indptr), shape=self.X.shape)
-            sums += (squared.T @ curvature).T
+            sums += (self._squared.T @ curvature).T
         else:
             for rows in self.blocks():
                 sums += curvature[rows].T @ np.square(self.X[rows])
         return np.concatenate([sums.ravel(), curvature.sum(axis=0)]) if self.fit_intercept else sums.ravel()
+
+    @cached_property
+    def _squared(self) -> Data:
+        """A sparse X with its entries squared; their positions are shared."""
+        return sp.csr_array((self.X.data**2, self.X.indices, self.X.indptr), shape=self.X.shape)
 
     def centred_squares(self, curvature: Matrix) -> tuple[Vector, Matrix | None]:
         """sum_i c_ik (x_ij - m_kj)^2 around the weighted means m (K x p), then sum_i c_ik; without intercept m = 0."""

@@ -83,6 +83,10 @@ class Logistic:
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
         return self._design.preconditioner(self.curvature(weights)[:, None], strength)
 
+    @property
+    def is_gentle(self) -> bool:
+        return self._design.is_sparse
+
     def hessian_matrix(self, weights: Vector) -> Matrix:
         return self._design.gram(self.curvature(weights))
 

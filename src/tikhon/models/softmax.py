@@ -106,12 +106,20 @@ class Softmax:
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
         """Each class on its own, by Cholesky factors where they are cheap; a common shift of the classes exactly."""
         curvature = self._curvature(weights)
-        if self._design.gram_cost(1) <= MOST_BLOCK_COST:
+        if self._class_factors_are_cheap:
             each = self._class_factors(curvature, strength)
         else:
             each = self._design.preconditioner(curvature, strength)
         by_class = strength[self._by_class].reshape(self.n_classes, -1)
         return self._shift_apart(each, by_class[0]) if (by_class == by_class[0]).all() else each
+
+    @cached_property
+    def _class_factors_are_cheap(self) -> bool:
+        return self._design.gram_cost(1) <= MOST_BLOCK_COST
+
+    @property
+    def is_gentle(self) -> bool:
+        return self._design.is_sparse and not self._class_factors_are_cheap
 
     def _class_factors(self, curvature: Matrix, strength: Vector) -> Product:
         """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""
@@ -137,17 +145,20 @@ class Softmax:
         With the same strengths in all classes the penalised Hessian maps both parts to themselves, and is diag(s) on the
         second. Left together, its small eigenvalues there would make conjugate gradients crawl.
         """
-        order, K = self._by_class, self.n_classes
+        K, p = self.n_classes, self._design.n_columns
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0.0)
 
+        def parts(v: Vector) -> tuple[Matrix, Matrix]:
+            """Coefficients K x p and intercepts K x 1 (or 0), without a copy."""
+            return v[: K * p].reshape(K, p), v[K * p :].reshape(K, -1)
+
         def apply(v: Vector) -> Vector:
-            by_class = v[order].reshape(K, -1)
-            common = by_class.mean(axis=0)
-            rest, solution = np.empty_like(v), np.empty_like(v)
-            rest[order] = (by_class - common).ravel()
-            moved = each(rest)[order].reshape(K, -1)
-            solution[order] = (moved - moved.mean(axis=0) + common * inverse).ravel()
-            return solution
+            common = [part.mean(axis=0) for part in parts(v)]
+            rest = np.concatenate([(part - mean).ravel() for part, mean in zip(parts(v), common, strict=True)])
+            moved = each(rest)
+            for part, mean, own_inverse in zip(parts(moved), common, (inverse[:p], inverse[p:]), strict=True):
+                part += mean * own_inverse - part.mean(axis=0)
+            return moved
 
         return apply
 

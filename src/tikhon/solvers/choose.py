@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tikhon.errors import InputError
-from tikhon.objective import Factorable, Objective, Vector
+from tikhon.objective import Factorable, Gentle, Objective, Vector
 from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
 
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
+ROUGH = 5e-4  # residual from which a fit is rough: gradients alone get there in half of the passes over sparse data
+ROUGH_SHARE = 0.3  # of the residual asked for: theirs falls before the value does
 
 
 @runtime_checkable
@@ -29,7 +31,11 @@ def prefers_factors(objective: Objective) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """Newton by factorisation where that is cheap, else by conjugate gradients."""
+    """Newton by factorisation where that is cheap; else rough fits of sparse data by L-BFGS, others by conjugate gradients.
+
+    Where the data are nearly separable, as many rare words make them, the loss falls like an exponential and a Newton
+    step adds 1 to each margin, however well it is solved: 20 newsgroups take 156 passes to a residual of 1e-3, L-BFGS 37.
+    """
 
     tol: float = 1e-8
     max_iter: int = 200
@@ -37,8 +43,15 @@ class Auto:
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
     ) -> FitResult:
-        solver = (Newton if prefers_factors(objective) else NewtonCG)(tol=self.tol, max_iter=self.max_iter)
-        return solver.minimise(objective, strength, start, tol=tol)
+        tol = self.tol if tol is None else tol
+        if prefers_factors(objective):
+            return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
+        if tol >= ROUGH and isinstance(objective, Gentle) and objective.is_gentle:
+            fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=ROUGH_SHARE * tol)
+            if fit.residual <= tol:
+                return fit
+            start = fit.weights
+        return NewtonCG(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
 
 
 SOLVERS: dict[str, type[Auto] | type[Newton] | type[NewtonCG] | type[LBFGS]] = {

@@ -34,24 +34,25 @@ class DescentState:
     gradient: Vector
     direction: Vector
     step: float  # the next point is x + step * direction, cut off at the bounds
-    moves: NDArray[np.float64]  # the last differences of points, oldest first
-    changes: NDArray[np.float64]  # and of gradients
+    moves: tuple[Vector, ...]  # the last differences of points, oldest first
+    changes: tuple[Vector, ...]  # and of gradients
     accepted: bool  # was the last evaluation a step forward?
     stalled: bool  # no step along the steepest descent lowers the value
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled)])
+        moves, changes = (np.reshape(pairs, (len(pairs), len(self.x))) for pairs in (self.moves, self.changes))
         return {
-            "x": self.x, "gradient": self.gradient, "direction": self.direction, "moves": self.moves,
-            "changes": self.changes, "scalars": scalars,
+            "x": self.x, "gradient": self.gradient, "direction": self.direction, "moves": moves, "changes": changes,
+            "scalars": scalars,
         }  # fmt: skip
 
     @staticmethod
     def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
         value, step, accepted, stalled = map(float, arrays["scalars"])
         return DescentState(
-            arrays["x"], value, arrays["gradient"], arrays["direction"], step, arrays["moves"], arrays["changes"],
-            bool(accepted), bool(stalled),
+            arrays["x"], value, arrays["gradient"], arrays["direction"], step, tuple(arrays["moves"]),
+            tuple(arrays["changes"]), bool(accepted), bool(stalled),
         )  # fmt: skip
 
 
@@ -72,8 +73,7 @@ class Descent:
 
     def start(self, x: Vector) -> DescentState:
         x = np.clip(x, self.lower, self.upper)
-        none = np.zeros((0, len(x)))
-        return DescentState(x, np.nan, np.zeros_like(x), np.zeros_like(x), 0.0, none, none, True, False)
+        return DescentState(x, np.nan, np.zeros_like(x), np.zeros_like(x), 0.0, (), (), True, False)
 
     def ask(self, state: DescentState) -> Vector:
         """The next point to evaluate."""
@@ -112,8 +112,7 @@ class Descent:
         change = gradient - state.gradient
         moves, changes = state.moves, state.changes
         if float(move @ change) > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
-            keep = slice(-self.memory + 1, None) if self.memory > 1 else slice(0, 0)
-            moves, changes = np.vstack([moves[keep], move]), np.vstack([changes[keep], change])
+            moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
         return replace(
             state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True,
             direction=state.step * state.direction,
@@ -134,8 +133,7 @@ class Descent:
         if step > SMALLEST_STEP:
             return replace(state, step=step, accepted=False)
         if len(state.moves):  # forget the curvature and try the gradient itself
-            none = np.zeros((0, len(state.x)))
-            fresh = replace(state, moves=none, changes=none, direction=np.zeros_like(state.x), accepted=False)
+            fresh = replace(state, moves=(), changes=(), direction=np.zeros_like(state.x), accepted=False)
             return replace(self._depart(fresh), accepted=False)
         return replace(state, accepted=False, stalled=True)
 
@@ -150,9 +148,10 @@ class Descent:
         if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
             direction = downhill if self.metric is None else downhill / self.metric
         if not len(state.moves) and self.relative_curvature is not None:
-            # Where the slope is steep the curvature is too: the first step then aims where the slope has halved.
-            slope = float(np.abs(downhill).max(initial=0.0))
-            direction = direction / max(self.relative_curvature * abs(state.value) + STEEP * slope, 1e-300)
+            # In log strengths: the slope of a loss that too strong a penalty makes falls with the strength, so its
+            # curvature is about the slope; towards stronger penalties the slope hardly changes for long.
+            steep = STEEP * np.maximum(-downhill, 0.0).max(initial=0.0)
+            direction = direction / max(self.relative_curvature * abs(state.value) + steep, 1e-300)
         largest = float(np.abs(direction).max(initial=0.0))
         most = self.largest_move if len(state.moves) else self.first_move
         if 0.0 < largest < least:
@@ -163,15 +162,16 @@ class Descent:
 
     def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:
         """The L-BFGS direction on the free variables (Nocedal 1980)."""
-        masked = (
-            (np.where(free, s, 0.0), np.where(free, y, 0.0)) for s, y in zip(state.moves, state.changes, strict=True)
-        )
-        usable = [(s, y, float(s @ y)) for s, y in masked if float(s @ y) > 0.0]
-        q = downhill.copy()
+        moves, changes = state.moves, state.changes
+        if not free.all():
+            moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
+        products = [(s, y, float(s @ y)) for s, y in zip(moves, changes, strict=True)]
+        usable = [(s, y, sy) for s, y, sy in products if sy > 0.0]
+        q, part = downhill.copy(), np.empty_like(downhill)
         applied = []
         for s, y, sy in reversed(usable):
             a = float(s @ q) / sy
-            q -= a * y
+            q -= np.multiply(a, y, out=part)
             applied.append(a)
         if self.metric is not None:
             q /= self.metric
@@ -179,7 +179,7 @@ class Descent:
             s, y, sy = usable[-1]
             q *= sy / float(y @ (y if self.metric is None else y / self.metric))
         for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
-            q += (a - float(y @ q) / sy) * s
+            q += np.multiply(a - float(y @ q) / sy, s, out=part)
         return np.where(free, q, 0.0)
 
     def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:

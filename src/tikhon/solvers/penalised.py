@@ -51,12 +51,34 @@ def baseline(objective: Objective) -> Vector:
 
 
 @dataclass(frozen=True, eq=False)
+class FlatDirections:
+    """An orthonormal basis of the flat directions, of the weights that they move: next to none of many."""
+
+    moved: NDArray[np.intp]
+    basis: Matrix  # a row for each of them
+
+    @property
+    def exist(self) -> bool:
+        return len(self.moved) > 0
+
+    def taken_out(self, v: Vector) -> Vector:
+        left = v.copy()
+        left[self.moved] -= self.basis @ (self.basis.T @ v[self.moved])
+        return left
+
+
+def _flat_directions(basis: Matrix) -> FlatDirections:
+    moved = np.flatnonzero(basis.any(axis=1))
+    return FlatDirections(moved, basis[moved])
+
+
+@dataclass(frozen=True, eq=False)
 class Penalised:
     """An objective with its strengths (one per weight), and the basis of its flat directions."""
 
     objective: Objective
     strength: Vector
-    flat: Matrix
+    flat: FlatDirections
     scale: float
     lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
 
@@ -69,7 +91,7 @@ class Penalised:
 
     def project(self, v: Vector) -> Vector:
         """Take the flat directions out of a vector."""
-        return v - self.flat @ (self.flat.T @ v) if self.flat.shape[1] else v
+        return self.flat.taken_out(v) if self.flat.exist else v
 
     def diagonal(self, weights: Vector) -> Vector:
         """The diagonal of the penalised Hessian, or the strengths alone where the objective does not tell its own."""
@@ -89,7 +111,7 @@ class Penalised:
 
     def lifted(self) -> Vector:
         """Strengths with which a factor exists."""
-        return self.strength + self.lift if self.flat.shape[1] else self.strength
+        return self.strength + self.lift if self.flat.exist else self.strength
 
     def starting(self, start: Vector | None) -> Vector:
         """Where to begin: the start given or the baseline, without the flat directions."""
@@ -121,7 +143,7 @@ class _Structure:
     """What depends on which weights are unpenalised, and on nothing else."""
 
     unpenalised: NDArray[np.bool_]
-    flat: Matrix
+    flat: FlatDirections
     lift: Vector
     held: Vector | None  # what keeps unpenalised weights in place where they are too many to analyse
 
@@ -139,13 +161,14 @@ def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structu
 
 def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
     nothing = np.zeros(objective.n_weights)
-    none = np.zeros((objective.n_weights, 0))
+    none = _flat_directions(np.zeros((0, 0)))
     if not (unpenalised.any() and isinstance(objective, Flat)):
         return _Structure(unpenalised, none, nothing, None)
-    flat = objective.flat_directions(unpenalised)
-    if flat is None:
+    basis = objective.flat_directions(unpenalised)
+    if basis is None:
         return _Structure(unpenalised, none, nothing, _trifle(objective, unpenalised, FALLBACK_STRENGTH))
-    lift = _trifle(objective, unpenalised, FLAT_STRENGTH) if flat.shape[1] else nothing
+    flat = _flat_directions(basis)
+    lift = _trifle(objective, unpenalised, FLAT_STRENGTH) if flat.exist else nothing
     return _Structure(unpenalised, flat, lift, None)
 
 

@@ -14,15 +14,12 @@ from tikhon.tuners.loo import LeaveOneOut
 
 Splits: TypeAlias = Literal["none", "folds", "holdout"]
 
-MOST_PRODUCTS = (
-    160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out part are faster
-)
-FEW_ROWS, ROWS_PER_WEIGHT = (
-    1000,
-    4,
-)  # fewer of both, and one Newton step no longer tells well what leaving a row out does
+MOST_PRODUCTS = 160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out are faster
+FEW_ROWS, ROWS_PER_WEIGHT = 1000, 4  # fewer of both, and one Newton step no longer tells well what a row's absence does
+TOL = 2e-3
 PRIOR_DEVIATION = 3.0  # of log strengths around the natural ones: about their spread over the LIBSVM sets
-LOSS_SPREAD = 0.5  # a quarter of what a row's loss spreads by, in units of the mean: small gains add up
+# Parts of what chance may gain at which the descent ends: the smaller, the cheaper an evaluation. Small gains add up.
+CHANCE_OF_HOLDOUT, CHANCE_OF_FOLDS, CHANCE_OF_ROWS = 0.5, 0.25, 0.05
 MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five folds, at a fifth of their price
 
 
@@ -36,8 +33,9 @@ class Auto:
 
     Parameters
     ----------
-    tol : float, default=2e-3
-        Converged when the norm of the gradient in the log strengths is at most this share of the loss.
+    tol : float or None, default=None
+        Converged when the norm of the gradient in the log strengths is at most this share of the loss. None: 2e-3, or
+        where chance explains what a further step would gain.
     max_steps : int, default=100
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
@@ -58,7 +56,7 @@ class Auto:
     needs_pairs: ClassVar[bool] = False  # it asks for them by ``splits_for``
     needs_likelihood: ClassVar[bool] = False
 
-    tol: float = 2e-3
+    tol: float | None = None
     max_steps: int = 100
     checkpoint: str | None = None
 
@@ -74,37 +72,42 @@ class Auto:
 
     def tune(self, problem: Problem) -> TuneResult:
         """By the pairs of the problem if there are any, else by leave-one-out."""
+        tol, least_gain = (TOL, _least_gain(problem)) if self.tol is None else (self.tol, None)
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
-                tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
-                prior_deviation=PRIOR_DEVIATION, least_gain=_least_gain(problem),
+                tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
+                prior_deviation=PRIOR_DEVIATION,
             )  # fmt: skip
             parts = "one hold-out part" if len(problem.pairs) == 1 else f"{len(problem.pairs)} folds"
             chosen = f"held-out loss of {parts} by gradients (tuner='gradient')"
         else:
             tuner = LeaveOneOut(
-                tol=self.tol, max_steps=self.max_steps, checkpoint=self.checkpoint, prior_deviation=PRIOR_DEVIATION
-            )
+                tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint,
+                prior_deviation=PRIOR_DEVIATION,
+            )  # fmt: skip
             chosen = "leave-one-out loss (tuner='loo')"
         result = tuner.tune(problem)
         return replace(result, tuner=self.name, notes=(f"auto chose {chosen}: {_sizes(problem)}", *result.notes))
 
 
 def _least_gain(problem: Problem) -> float | None:
-    """What chance gains, as a share of the held-out loss, where one part of many rows judges.
+    """What chance gains, as a share of the loss; None for folds and rows of least squares, which are cheap and exact.
 
-    One standard error of that loss, the losses of single rows taken to spread by twice their mean as log losses do; and
-    what k strengths gain by fitting noise, about k / 2 in all, here per row and in units of a constant prediction's
-    loss. A smaller gain cannot be told from nothing, and on large data every step is dear.
+    A part of: the standard error of the loss, the losses of single rows taken to spread like their mean; and what k
+    strengths gain by fitting noise, about k in all, here per row and in units of a constant prediction's loss.
     """
-    if len(problem.pairs) > 1:
+    noisy = isinstance(problem.objective, Noisy)
+    if noisy and len(problem.pairs) != 1:
         return None
-    rows = max(problem.pairs[0].holdout_weight, 1.0)
+    rows, share = problem.total_weight, CHANCE_OF_ROWS
+    if problem.pairs:
+        rows = sum(pair.holdout_weight for pair in problem.pairs)
+        share = CHANCE_OF_HOLDOUT if len(problem.pairs) == 1 else CHANCE_OF_FOLDS
     fitted_noise = 0.0
-    if not isinstance(problem.objective, Noisy):
+    if not noisy:
         constant = problem.objective.loss_gradient(baseline(problem.objective))[0] / problem.total_weight
-        fitted_noise = 0.5 * float(problem.groups.learned.sum()) / (rows * max(abs(constant), 1e-300))
-    return LOSS_SPREAD / float(np.sqrt(rows)) + fitted_noise
+        fitted_noise = float(problem.groups.learned.sum()) / (max(rows, 1.0) * max(abs(constant), 1e-300))
+    return share * (1.0 / float(np.sqrt(max(rows, 1.0))) + fitted_noise)
 
 
 def _sizes(problem: Problem) -> str:

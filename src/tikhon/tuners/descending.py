@@ -22,6 +22,7 @@ FINEST_ACCURACY = 1e-9
 ACCURACY_SHARE = 0.5  # of the relative size of the gradient: accuracy grows as the gradient shrinks
 TIGHTEN = 0.1  # where a change drowns in the error of the fits
 REPAIR = 1e-2  # where a fit or a solve failed
+PROMISED = 0.5  # of the least gain: a gradient that promises less ends the descent
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,8 @@ class Stopping:
     """When a descent is done, in units of the criterion that ``unit`` tells from its value."""
 
     tol: float  # norm of the gradient
-    least_decrease: float  # a full step that gains less is the last, unless the slope still promises more
-    little_slope: float  # norm of the gradient that promises no more than that
+    least_decrease: float  # a full step that gains less is the last, unless the next one promises more
+    little_slope: float  # norm of the gradient that promises no more than that, whatever the steps so far say
     max_steps: int
     unit: Callable[[float], float]
     noun: str  # what is lowered, for messages
@@ -75,6 +76,17 @@ def little_slope(least: float, relative_curvature: float) -> float:
 def least_decrease(tol: float, relative_curvature: float) -> float:
     """What a step may still gain, relative to the value, where the gradient is at its tolerance: g^2 / 2c, of that half."""
     return 0.25 * tol**2 / relative_curvature
+
+
+def limits(tol: float, least_gain: float | None, relative_curvature: float, n_learned: int) -> tuple[float, float]:
+    """The norm of the gradient and the gain, as shares of the criterion, at which a descent ends.
+
+    ``least_gain`` is what may be chance: a gradient that promises less than half of it ends the descent too, its
+    curvature taken to be shared among the groups.
+    """
+    if least_gain is None:
+        return tol, least_decrease(tol, relative_curvature)
+    return max(tol, little_slope(PROMISED * least_gain, relative_curvature / max(n_learned, 1))), least_gain
 
 
 class Descending:
@@ -134,7 +146,8 @@ class Descending:
             return "converged", f"the {rule.noun} {self.state.value:.1e} is next to nothing"
         if size <= limit:
             return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
-        if self._decrease <= rule.least_decrease * unit and size <= rule.little_slope * unit:
+        least = rule.least_decrease * unit
+        if self._decrease <= least and (size <= rule.little_slope * unit or self._promised() <= least):
             return "converged", f"the last step lowered the {rule.noun} by {self._decrease:.1e} only"
         if self.state.stalled:
             return "stalled", f"no step lowers the {rule.noun} further; norm of the gradient {size:.1e}"
@@ -144,6 +157,11 @@ class Descending:
                 f"gradient {size:.1e} > {limit:.1e} after {rule.max_steps} steps; raise max_steps or tol",
             )
         return None
+
+    def _promised(self) -> float:
+        """What the next step would gain, were the criterion the parabola that the last steps suggest."""
+        move = self._descent.ask(self.state) - self.state.x
+        return 0.5 * abs(float(self.state.gradient @ move))
 
     def _gradient_size(self) -> float:
         """The norm: with many groups, small entries add up to much that could be gained."""

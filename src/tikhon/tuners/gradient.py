@@ -13,7 +13,7 @@ from tikhon.solvers.descent import Descent, Method
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, least_decrease, little_slope
+from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, limits, little_slope
 from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.journal import Journal
@@ -52,8 +52,8 @@ class Gradient:
     tol : float, default=3e-4
         Converged when the norm of the gradient in the log strengths is at most this share of the held-out loss.
     least_gain : float or None, default=None
-        A full step that lowers the held-out loss by a smaller share of it is the last. None: what a gradient within ``tol``
-        may still promise.
+        A full step that lowers the held-out loss by a smaller share of it is the last, and none is made where the gradient
+        promises less than half of it. None: what a gradient within ``tol`` may still promise.
     max_steps : int, default=100
     settle : bool, default=False
         With ``start=None``: begin with a few rough fits of the first training part, each followed by an update of the
@@ -117,9 +117,9 @@ class Gradient:
             start = np.log(strengths[learned])
             warm = None if weights is None else Warm((weights,) * len(problem.pairs), ())
         constant = abs(_constant_loss(problem))
-        least = least_decrease(self.tol, CURVATURE) if self.least_gain is None else self.least_gain
+        tol, least = limits(self.tol, self.least_gain, CURVATURE, int(learned.sum()))
         stopping = Stopping(
-            tol=self.tol,
+            tol=tol,
             least_decrease=least,
             little_slope=little_slope(least, CURVATURE),
             max_steps=self.max_steps,

@@ -9,7 +9,7 @@ from tikhon.results import TuneResult
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.curved import tune_curved
-from tikhon.tuners.descending import Stopping, least_decrease
+from tikhon.tuners.descending import Stopping, limits
 from tikhon.tuners.finish import many_strengths
 
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
@@ -34,6 +34,9 @@ class LeaveOneOut:
         The standard deviation of a normal prior of the log strengths around the start that None gives; None: no prior.
     tol : float, default=2e-3
         Converged when the norm of the gradient in the log strengths is at most this share of the leave-one-out loss.
+    least_gain : float or None, default=None
+        A full step that lowers the loss by a smaller share of it is the last, and none is made where the gradient promises
+        less than half of it. None: what a gradient within ``tol`` may still promise.
     max_steps : int, default=100
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
@@ -60,10 +63,13 @@ class LeaveOneOut:
     bounds: tuple[float, float] | None = None
     prior_deviation: float | None = None
     tol: float = 2e-3  # norm of the gradient, relative to the loss
+    least_gain: float | None = None
     max_steps: int = 100
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
+        n_learned = int(problem.groups.learned.sum())
+        tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
         constant = abs(problem.objective.loss_gradient(baseline(problem.objective))[0]) / problem.total_weight
         return tune_curved(
             self,
@@ -71,15 +77,15 @@ class LeaveOneOut:
             judge=lambda curvature: curvature.leave_one_out(),
             unit=problem.total_weight,
             stopping=Stopping(
-                tol=self.tol,
-                least_decrease=least_decrease(self.tol, CURVATURE),
+                tol=tol,
+                least_decrease=least,
                 little_slope=np.inf,
                 max_steps=self.max_steps,
                 unit=abs,
                 noun="leave-one-out loss",
                 enough=NEGLIGIBLE * constant,
             ),
-            relative_curvature=CURVATURE / max(int(problem.groups.learned.sum()), 1),
+            relative_curvature=CURVATURE / max(n_learned, 1),
             prior_deviation=self.prior_deviation,
             criterion_name="leave-one-out loss per unit of weight",
             warnings=many_strengths(problem),
