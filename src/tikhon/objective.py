@@ -171,6 +171,18 @@ class Curved(Objective, Protocol):
 
 
 @runtime_checkable
+class Rotatable(Curved, Protocol):
+    """An objective that is cheaper in other axes, for one strength of all penalised weights."""
+
+    def rotated(self, unpenalised: NDArray[np.bool_]) -> Curved | None:
+        """The same loss as a function of rotated weights, which such a penalty does not notice.
+
+        None where it does not pay, or where weights are unpenalised that a rotation would mix with others.
+        """
+        ...
+
+
+@runtime_checkable
 class Flat(Objective, Protocol):
     """An objective that knows in which directions it is flat."""
 

@@ -76,6 +76,11 @@ class Design:
         gradient = (self.X.T @ residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
         return np.append(gradient, residual.sum(axis=0)) if self.fit_intercept else gradient
 
+    def by_output(self, weights: Vector, n_outputs: int) -> Matrix:
+        """K x (p + 1): the weights of each output with its intercept."""
+        coefficients = weights[: n_outputs * self.n_columns].reshape(n_outputs, -1)
+        return np.column_stack([coefficients, weights[coefficients.size :]]) if self.fit_intercept else coefficients
+
     def gram(self, curvature: Vector) -> Matrix:
         """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
         if self._pairs is not None:
@@ -111,6 +116,11 @@ class Design:
         for rows in self.blocks():
             found[rows] = self.row_products(rows, self.times(rows, matrix))
         return found
+
+    def squared_sums(self, by_column: Vector) -> Vector:
+        """sum_j x~_ij^2 by_column_j of all rows of a dense matrix."""
+        sums: Vector = np.einsum("ij,ij,j->i", self.X, self.X, by_column[: self.n_columns])
+        return sums + by_column[-1] if self.fit_intercept else sums
 
     def times(self, rows: slice, matrix: Matrix) -> Matrix:
         """Some rows of (X, 1) times a matrix."""

@@ -53,9 +53,13 @@ class Inverse(ABC):
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         """Blocks of rows with H^-1 x_i in each."""
 
-    @abstractmethod
     def squares(self, weights: Vector) -> Vector:
-        """sum_k weights_k (x_i' H^-1 x_k)^2 for each row i, for weights >= 0."""
+        """sum_k weights_k (x_i' H^-1 x_k)^2 for each row i, for weights >= 0: y_i' G y_i with G = X~' diag(weights) X~."""
+        found = np.empty(self.design.n_rows)
+        gram = self.design.gram(weights)
+        for rows, response in self.responses():
+            found[rows] = np.einsum("ij,ij->i", response @ gram, response)
+        return found
 
     def squared_responses(self, weights: Matrix) -> Matrix:
         """sum_i weights_it (H^-1 x_i)_j^2, one row per weight j, one column per t."""
@@ -122,14 +126,10 @@ class ByColumns(Inverse):
         return super().squared_responses(weights)
 
     def squares(self, weights: Vector) -> Vector:
-        """y_i' G y_i with G = X~' diag(weights) X~; for sparse rows x_i' (H^-1 G H^-1) x_i, which uses their zeros."""
+        """For sparse rows x_i' (H^-1 G H^-1) x_i, which uses their zeros."""
         if self.design.is_sparse:
             return self.design.quadratics(self._between.at(weights))
-        found = np.empty(self.design.n_rows)
-        gram = self.design.gram(weights)
-        for rows, response in self.responses():
-            found[rows] = np.einsum("ij,ij->i", response @ gram, response)
-        return found
+        return super().squares(weights)
 
 
 class ByRows(Inverse):

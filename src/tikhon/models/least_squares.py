@@ -14,6 +14,7 @@ from tikhon.models.gram import SharedGrams
 from tikhon.models.inverse import Inverse, fewer_rows, inverse_cost, inverse_of
 from tikhon.models.least_squares_curvature import LeastSquaresCurvature
 from tikhon.models.memo import LastPoint
+from tikhon.models.rotated import MOST_BYTES, RotatedLeastSquares
 from tikhon.models.sizes import Sizes
 from tikhon.objective import Matrix, Product, Vector
 
@@ -241,6 +242,15 @@ class LeastSquares:
             self._by_target(strength), self._n_free(strength), self._last_inverses.at(strength),
         )  # fmt: skip
 
+    def rotated(self, unpenalised: NDArray[np.bool_]) -> RotatedLeastSquares | None:
+        """For dense rows, at least as many as columns, of which a second copy is not too large."""
+        design, n_coefficients = self._design, self.n_targets * self._shared.design.n_columns
+        if design.is_sparse or fewer_rows(design) or 8 * design.n_stored > MOST_BYTES:
+            return None
+        if unpenalised[:n_coefficients].any():
+            return None
+        return RotatedLeastSquares(design, self._weight[:, 0], self._target, self._gram)
+
     def _n_free(self, strength: Vector) -> Vector:
         """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none."""
         by_target = self._by_target(strength)
@@ -275,12 +285,7 @@ class LeastSquares:
     # Layouts: flat weights, and one row per target.
 
     def _by_target(self, v: Vector) -> Matrix:
-        """T x (p + 1): the weights of each target with its intercept."""
-        if self.n_targets == 1:
-            return v[None, :]
-        n_coefficients = self.n_targets * self._shared.design.n_columns
-        coefficients = v[:n_coefficients].reshape(self.n_targets, -1)
-        return np.column_stack([coefficients, v[n_coefficients:]]) if self.fit_intercept else coefficients
+        return v[None, :] if self.n_targets == 1 else self._shared.design.by_output(v, self.n_targets)
 
     def _flat(self, by_target: Matrix) -> Vector:
         if self.n_targets == 1:

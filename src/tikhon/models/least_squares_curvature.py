@@ -27,7 +27,7 @@ class LeastSquaresCurvature:
     inverses: Sequence[Inverse]
 
     def solve(self, v: Vector) -> Vector:
-        right = self._by_target(v)
+        right = self.design.by_output(v, self.target.shape[1])
         if len(self.inverses) == 1:
             return self._flat(self.inverses[0].solve(np.asfortranarray(right.T)).T)
         return self._flat(np.array([inverse.solve(row) for inverse, row in zip(self.inverses, right, strict=True)]))
@@ -88,12 +88,6 @@ class LeastSquaresCurvature:
         gradient = self.design.adjoint_many(self.row_weights[:, None] * self.residuals * precision)
         by_weights = gradient + self._flat(precision[:, None] * self.strength * self.weights)
         return Criterion(value, by_weights, self._flat(by_strength))
-
-    def _by_target(self, v: Vector) -> Matrix:
-        """T x (p + 1): the weights of each target with its intercept."""
-        n_targets, p = self.target.shape[1], self.design.n_columns
-        coefficients = v[: n_targets * p].reshape(n_targets, -1)
-        return np.column_stack([coefficients, v[n_targets * p :]]) if self.design.fit_intercept else coefficients
 
     def _flat(self, by_target: Matrix) -> Vector:
         p = self.design.n_columns

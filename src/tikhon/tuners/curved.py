@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from tikhon.errors import InputError, MissingCapability
-from tikhon.objective import Criterion, Curvature, Curved, Noisy, Objective, Vector
+from tikhon.objective import Criterion, Curvature, Curved, Noisy, Objective, Rotatable, Vector
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
@@ -70,11 +70,19 @@ class Tangent:
 
 
 class CurvedEvaluator:
-    """Fits all data by Newton's method and judges the fit with the last factor."""
+    """Fits all data by Newton's method and judges the fit with the last factor.
+
+    With one group the axes may be changed for cheaper ones; then the weights of its answers are rotated too.
+    """
 
     def __init__(self, problem: Problem, judge: Callable[[Curvature], Criterion], unit: float, tuner: str) -> None:
         self.problem, self._judge, self._unit = problem, judge, unit
         self.objective = curved(problem.objective, tuner)
+        self.axes_changed = False
+        if problem.groups.count == 1 and isinstance(self.objective, Rotatable):
+            rotated = self.objective.rotated(problem.groups.index < 0)
+            if rotated is not None:
+                self.objective, self.axes_changed = rotated, True
         # The flat directions and what keeps too many unpenalised weights in place do not depend on the strengths.
         given = problem.groups.expand(problem.groups.with_common(1.0))
         self._inner = penalised(self.objective, given)
@@ -225,8 +233,9 @@ def tune_curved(
     )
     status, reason = run.descend()
     strengths = groups.strengths(run.state.x)
+    fitted = None if evaluate.axes_changed else run.average_weights()
     return finish(
-        tuner.name, problem, journal, strengths, run.average_weights(), criterion_name=criterion_name,
+        tuner.name, problem, journal, strengths, fitted, criterion_name=criterion_name,
         criterion=prior.taken_out(run.state.value, run.state.x), status=status, reason=reason,
         warnings=warnings + bound_warnings(groups, strengths, (lower, upper)),
     )  # fmt: skip
