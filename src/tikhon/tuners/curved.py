@@ -168,11 +168,13 @@ def fit_with_curvature(
     return fit, gradient, curvature
 
 
-def settle(evaluator: CurvedEvaluator, strengths: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def settle(evaluator: CurvedEvaluator, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit."""
     groups, objective = evaluator.problem.groups, evaluator.objective
     weights = baseline(objective)
     exact = isinstance(objective, Noisy)
+    start = settling.EXACT_START if exact else settling.START
+    strengths = np.where(groups.learned, start * natural, groups.fixed)
     for _ in range(settling.EXACT_STEPS if exact else settling.STEPS):
         inner = evaluator.inner_at(strengths)
         _, value, gradient = inner.value_gradient(weights)
@@ -221,9 +223,7 @@ def tune_curved(
     journal = Journal(tuner, problem)
     warm = None
     if tuner.start is None:
-        settled, weights = settle(
-            evaluate, np.where(learned, settling.START * natural, groups.fixed), settling.bounds(natural, lower, upper)
-        )
+        settled, weights = settle(evaluate, natural, settling.bounds(natural, lower, upper))
         start, warm = np.log(settled[learned]), Warm((weights,), ())
     else:
         start = starting_theta(tuner.start, groups)

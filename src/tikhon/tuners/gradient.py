@@ -160,7 +160,7 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
         return strengths, weights
     noisy = isinstance(objective, Noisy)
     if noisy:
-        strengths = np.where(learned, settling.START * natural, groups.fixed)
+        strengths = np.where(learned, settling.EXACT_START * natural, groups.fixed)
     for _ in range(EXACT_FITS if noisy else ROUGH_FITS):
         strength = groups.expand(strengths)
         fit = problem.solver.minimise(objective, strength, weights, tol=ROUGH)

@@ -10,10 +10,11 @@ import numpy as np
 from tikhon.groups import Groups
 from tikhon.objective import Vector
 
-STEPS, EXACT_STEPS = 3, 6  # of a fit by Newton's method; of least squares, where a step is a fit
-START = 10.0  # times the natural strengths: the first Newton steps from constant predictions are then good ones
+# Of a fit by Newton's method, and of least squares, where a step is a fit:
+STEPS, EXACT_STEPS = 5, 6
+START, EXACT_START = 2.0, 10.0  # times the natural strengths
 LARGEST_MOVE = 2.5  # in log strength
-SETTLED, EXACTLY_SETTLED = 1.0, 0.5  # largest change of a log strength that needs no further step
+SETTLED, EXACTLY_SETTLED = 0.3, 0.5  # largest change of a log strength that needs no further step
 FURTHEST = 500.0  # times the natural strengths: of weights that are all noise next to nothing is left
 LEAST_DECIDED = 1e-3  # weights that the data decide in a group, at least
 
