@@ -114,7 +114,7 @@ def groups_of_columns(spec: GroupSpec, columns: Sequence[str]) -> tuple[NDArray[
         raise InputError(
             f"groups has shape {labels.shape} but there are {n_columns} columns: write one group name or number per column"
         )
-    return _numbered([_label(label) for label in labels])
+    return _numbered(_labels(labels.tolist()))
 
 
 def weight_groups(
@@ -146,6 +146,16 @@ def _numbered(labels: Sequence[str | None]) -> tuple[NDArray[np.intp], tuple[str
     numbers: dict[str, int] = {}
     index = [-1 if label is None else numbers.setdefault(label, len(numbers)) for label in labels]
     return np.array(index, np.intp), tuple(numbers)
+
+
+def _labels(labels: Sequence[Any]) -> list[str | None]:
+    """Each different one is read once: there may be a hundred thousand columns in ten groups."""
+    read: dict[Any, str | None] = {}
+    kinds = [(type(label), label) for label in labels]  # since 1 == True == 1.0
+    for kind in kinds:
+        if kind not in read:
+            read[kind] = _label(kind[1])
+    return [read[kind] for kind in kinds]
 
 
 def _label(label: Any) -> str | None:

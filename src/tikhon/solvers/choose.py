@@ -12,7 +12,7 @@ from tikhon.solvers.newton_cg import NewtonCG
 
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
 ROUGH = 5e-4  # residual from which a fit is rough: gradients alone get there in half of the passes over sparse data
-ROUGH_SHARE = 0.3  # of the residual asked for: theirs falls before the value does
+ROUGH_SHARE = 0.5  # of the residual asked for: theirs falls before the value does
 
 
 @runtime_checkable
