@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import time
 
+import psutil
 import pytest
 
 from tikhon.bench.limits import LostProcessError, OutOfTimeError, cpu_limit, in_fresh_process
@@ -32,3 +34,30 @@ def test_a_fresh_process_answers_or_says_why_not() -> None:
         in_fresh_process(int, "one")
     with pytest.raises(LostProcessError, match="exit code 3"):
         in_fresh_process(os._exit, 3)
+
+
+def test_a_process_that_waits_for_another_ends_with_it(tmp_path):
+    """The other spins; who waits for it uses no CPU time that a limit could see."""
+    written = tmp_path / "pid"
+    waits = (
+        "import subprocess, sys, pathlib\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        f"pathlib.Path({str(written)!r}).write_text(str(other.pid))\n"
+        "other.wait()\n"
+    )
+    with pytest.raises(OutOfTimeError, match="more than 5 seconds"):
+        in_fresh_process(exec, waits, most_seconds=5.0)
+    other = int(written.read_text())
+    for _ in range(100):
+        if not _runs(other):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"the process {other} still runs")
+
+
+def _runs(pid):
+    try:
+        status = psutil.Process(pid).status()
+    except psutil.NoSuchProcess:
+        return False
+    return status != psutil.STATUS_ZOMBIE

@@ -2,11 +2,13 @@
 
 import math
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -51,11 +53,11 @@ def end_process_after(cpu_seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
+def in_fresh_process(work: Callable[..., Any], *arguments: Any, most_seconds: float | None = None) -> Any:
     """What ``work`` returns in a new process on one thread, whose peak memory is its own and which may end itself.
 
-    OutOfTimeError where ``end_process_after`` ended it. Function, arguments and answer must be picklable; an exception
-    in the work is raised here.
+    OutOfTimeError where ``end_process_after`` ended it, or after ``most_seconds`` on the clock; processes that it has
+    started itself end with it. Function, arguments and answer must be picklable; an exception in the work is raised here.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -63,6 +65,8 @@ def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
     process.start()
     sender.close()  # so that the end of the process is the end of the pipe
     try:
+        if not receiver.poll(most_seconds):
+            raise OutOfTimeError(f"the process took more than {most_seconds:.3g} seconds")
         failed, answer = receiver.recv()
     except EOFError:
         process.join()
@@ -71,14 +75,24 @@ def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
         raise LostProcessError(f"the process ended with exit code {process.exitcode} and without an answer") from None
     finally:
         receiver.close()
-        process.kill()
-        process.join()
+        _end(process)
     if failed:
         raise answer
     return answer
 
 
+def _end(process: BaseProcess) -> None:
+    """The process and, where the system has groups of them, those that it has started."""
+    if process.pid is not None and hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):  # all have ended
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
+
+
 def _answer(sender: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    if hasattr(os, "setsid"):
+        os.setsid()  # a group of its own
     try:
         with threadpool_limits(1):
             answer = (False, work(*arguments))
