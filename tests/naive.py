@@ -1,5 +1,6 @@
 """Slow, obvious oracles: loops over rows and classes with the mathematics written out."""
 
+import itertools
 import math
 
 import numpy as np
@@ -111,3 +112,51 @@ def restricted_likelihood(X, y, strength, free):
     z = contrasts.T @ y
     m = len(z)
     return 0.5 * (np.linalg.slogdet(covariance)[1] + m * np.log(z @ np.linalg.solve(covariance, z)))
+
+
+def chain_labellings(data, layout, sequence):
+    """All labellings of a sequence with their feature counts, one row of counts per labelling, in the weights' order."""
+    start, end = data.starts[sequence], data.starts[sequence + 1]
+    length = end - start
+    places = {pair: n for n, pair in enumerate(zip(layout.pair_features, layout.pair_labels, strict=True))}
+    at = layout.n_pairs
+    for rows in layout.transitions:
+        places |= {("step", *row): at + n for n, row in enumerate(rows.tolist())}
+        at += len(rows)
+    paths, counts = [], []
+    for path in itertools.product(range(data.n_labels), repeat=length):
+        count = np.zeros(layout.n_weights)
+        for t, label in enumerate(path):
+            for p in range(data.pointers[start + t], data.pointers[start + t + 1]):
+                value = 1.0 if data.values is None else data.values[p]
+                if (data.features[p], label) in places:
+                    count[places[data.features[p], label]] += value
+            for back in range(1, layout.order + 1):
+                step = ("step", *path[max(t - back, 0) : t + 1])
+                if t >= back and step in places:
+                    count[places[step]] += 1.0
+        paths.append(path)
+        counts.append(count)
+    return np.array(paths).reshape(len(paths), length), np.array(counts)
+
+
+def chain_moments(counts, weights, chosen):
+    """log sum exp of the scores of the chosen labellings, the mean and the covariance of their counts."""
+    scores = np.where(chosen, counts @ weights, -np.inf)
+    log_sum = scores.max() + np.log(np.exp(scores - scores.max()).sum())
+    shares = np.exp(scores - log_sum)
+    mean = shares @ counts
+    return log_sum, mean, (counts * shares[:, None]).T @ counts - np.outer(mean, mean)
+
+
+def chain_loss(data, layout, weights, row_weights):
+    """The loss of a chain CRF, its gradient and its Hessian, by enumeration."""
+    loss, gradient, hessian = 0.0, np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+    for i, a in enumerate(row_weights):
+        paths, counts = chain_labellings(data, layout, i)
+        given = data.labels[data.starts[i] : data.starts[i + 1]]
+        agree = ((paths == given) | (given == -1)).all(axis=1)
+        for sign, chosen in ((a, np.ones(len(paths), bool)), (-a, agree)):
+            log_sum, mean, covariance = chain_moments(counts, weights, chosen)
+            loss, gradient, hessian = loss + sign * log_sum, gradient + sign * mean, hessian + sign * covariance
+    return loss, gradient, hessian

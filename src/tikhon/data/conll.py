@@ -1,0 +1,73 @@
+"""Files in columns: a token a line, its columns apart by tabs or spaces, an empty line after each sentence."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tikhon.data.files import OnBytes, reading
+from tikhon.errors import FileFormatError
+
+DOCUMENT = "-DOCSTART-"  # lines of CoNLL-2003 that part documents; they are no tokens
+REPORT_EVERY = 4096  # lines
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The columns of a sentence, each with an entry per token, and the line it begins at."""
+
+    columns: tuple[tuple[str, ...], ...]
+    line: int
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]:
+    """All sentences of a file, which may be gzipped. All tokens must have the same number of columns.
+
+    Columns are apart by tabs where a line has one, else by runs of white space.
+    """
+    sentences: list[Sentence] = []
+    rows: list[list[str]] = []
+    width, first_line, line_number = 0, 0, 0
+
+    def close() -> None:
+        if rows:
+            sentences.append(Sentence(tuple(zip(*rows, strict=True)), first_line))
+            rows.clear()
+
+    with reading(path) as (content, raw):
+        size = path.stat().st_size
+        for line_number, encoded in enumerate(content, start=1):
+            if on_bytes is not None and line_number % REPORT_EVERY == 0:
+                on_bytes(raw.tell(), size)
+            try:
+                line = encoded.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise FileFormatError(
+                    f"{path}, line {line_number}: is not UTF-8 text (byte {error.start + 1} of the line)"
+                ) from None
+            if not line.strip():
+                close()
+                continue
+            row = line.split("\t") if "\t" in line else line.split()
+            if row[0] == DOCUMENT:
+                close()
+                continue
+            if width == 0:
+                width = len(row)
+            if len(row) != width:
+                raise FileFormatError(
+                    f"{path}, line {line_number}: has {_columns(len(row))} where the lines before have {width}: each token "
+                    "needs all columns, apart by tabs or by spaces"
+                )
+            if not rows:
+                first_line = line_number
+            rows.append(row)
+    close()
+    if not sentences:
+        raise FileFormatError(f"{path}: holds no tokens")
+    return sentences
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
