@@ -28,7 +28,7 @@ from tikhon.estimators.checks import (
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
 from tikhon.groups import Groups, GroupSpec, weight_groups
-from tikhon.objective import Matrix, Pair, Rows, Vector
+from tikhon.objective import Gentle, Matrix, Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors
 from tikhon.solvers.penalised import baseline
@@ -201,8 +201,9 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
             notes=notes,
         )
-        # Threads over folds and threads inside BLAS would fight for the same cores, and small products are not worth them.
-        small = X.shape[0] * X.shape[1] * n_outputs < SMALL
+        # Threads over folds and threads inside BLAS would fight for the same cores, and small products are not worth them;
+        # nor are sums over vectors, which is all that is left to BLAS where rough fits go by gradients.
+        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or (isinstance(objective, Gentle) and objective.is_gentle)
         with one_blas_thread() if n_jobs > 1 or small else contextlib.nullcontext():
             result = tuner.tune(problem)
         _warn(result)
