@@ -72,3 +72,34 @@ def test_an_evaluation_that_is_not_finite_shortens_the_step():
 
     state, _ = run(Descent(), function, np.array([-5.0]))
     assert state.x[0] == pytest.approx(0.9, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", [-4.0, 5.0])
+def test_in_one_dimension_a_cubic_through_values_and_slopes_leads(start):
+    """A curve that falls steadily and then turns, as held-out losses do: a secant of the slopes alone overshoots."""
+
+    def evaluate(x):
+        return np.exp(0.7 * x[0]) + np.exp(-0.4 * x[0]), np.array(
+            [0.7 * np.exp(0.7 * x[0]) - 0.4 * np.exp(-0.4 * x[0])]
+        )
+
+    least = np.log(4.0 / 7.0) / 1.1
+    descent = Descent(first_move=2.0, largest_move=3.0, relative_curvature=0.03)
+    state = descent.start(np.array([start]))
+    for _ in range(12):
+        state = descent.tell(state, *evaluate(descent.ask(state)))
+    assert state.x[0] == pytest.approx(least, abs=1e-6)
+
+
+def test_a_cubic_is_met_at_its_least_value_in_one_step():
+    """With values and slopes at two points a cubic is known."""
+
+    def evaluate(x):
+        return x[0] ** 3 / 3 - x[0], x**2 - 1.0  # least at 1
+
+    descent = Descent()
+    state = descent.tell(descent.start(np.array([2.0])), *evaluate(np.array([2.0])))
+    state = descent.tell(state, *evaluate(descent.ask(state)))
+    while not state.accepted:
+        state = descent.tell(state, *evaluate(descent.ask(state)))
+    assert descent.ask(state)[0] == pytest.approx(1.0, abs=1e-9)

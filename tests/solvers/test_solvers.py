@@ -9,7 +9,7 @@ from tests import naive, problems
 from tikhon.errors import InputError, MissingCapability
 from tikhon.models import LeastSquares, Logistic, NoiseIntegrated, Softmax
 from tikhon.solvers import LBFGS, Newton, NewtonCG, make_solver, with_hessian
-from tikhon.solvers.penalised import gradient_scale
+from tikhon.solvers.penalised import gradient_scale, penalised
 
 # The residual that each is asked for; L-BFGS sees values only, so it cannot go as far.
 SOLVERS = {"newton": Newton(tol=1e-12), "newton-cg": NewtonCG(tol=1e-12), "lbfgs": LBFGS(tol=1e-10)}
@@ -194,3 +194,21 @@ def test_dense_data_are_not_fitted_by_gradients(rng):
     assert not Logistic(X, y).is_gentle
     assert not Softmax(X, y.astype(int), n_classes=2).is_gentle
     assert not Softmax(sp.csr_array(X), y.astype(int), n_classes=2).is_gentle  # one factor per class is cheap
+
+
+def test_weights_are_first_resized_to_other_strengths(rng):
+    """Of a quadratic loss, to the best multiple of the penalised weights."""
+    X, y = problems.data("least_squares", rng)
+    objective = LeastSquares(X, y)
+    strength = np.append(np.full(6, 20.0), 0.0)
+    weights = Newton(tol=1e-12).minimise(objective, np.append(np.full(6, 1.0), 0.0)).weights
+    problem = penalised(objective, strength)
+    found = problem.resized(weights)
+    ratio = found[:6] / weights[:6]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
+    assert found[6] == weights[6]
+    values = [
+        problem.value_gradient(np.append(c * weights[:6], weights[6]))[1] for c in ratio[0] + np.array([-1e-3, 0, 1e-3])
+    ]
+    assert values[1] < min(values[0], values[2])
+    np.testing.assert_array_equal(problem.resized(found), found)  # the best multiple is left alone

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from tikhon.errors import InputError, TuningWarning
 from tikhon.groups import Groups
+from tikhon.models.design import Design
 from tikhon.objective import Vector
 
 LARGEST_VALUE = 1e100
@@ -159,13 +160,10 @@ def divided_columns(X: Any, scales: Vector) -> Any:
 def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: bool) -> None:
     """Warn where one strength serves columns of very different units; ``centred``: an intercept takes up their means."""
     p = len(columns)
-    ones = np.ones(X.shape[0])
-    if is_sparse(X):
-        squares = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape).T @ ones
-    else:
-        squares = np.einsum("ij,ij->j", X, X)
+    design, ones = Design(X, fit_intercept=False), np.ones(X.shape[0])
+    squares = design.squares(ones[:, None]) if is_sparse(X) else np.einsum("ij,ij->j", X, X)
     if centred:
-        spread = squares - (X.T @ ones) ** 2 / X.shape[0]
+        spread = squares - np.square(design.adjoint(ones)) / X.shape[0]
         squares = np.where(spread > ROUNDING * squares, spread, 0.0)  # a constant column is not judged
     size = np.sqrt(squares / X.shape[0])
     of_column = groups.index[:p]  # the first output's; the others share its columns

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tikhon.models.sparse_pairs import SparsePairs, sparse_pairs
+from tikhon.models.sparse_rows import SparseRows, sparse_rows
 from tikhon.objective import Matrix, Product, Vector
 
 Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
@@ -54,18 +55,41 @@ class Design:
 
     def scores(self, weights: Vector) -> Vector:
         """X w + b, for one output."""
-        scores: Vector = self.X @ weights[: self.n_columns]
+        scores: Vector = self._times(weights[: self.n_columns])
         return scores + weights[-1] if self.fit_intercept else scores
 
     def adjoint(self, residual: Vector) -> Vector:
         """The adjoint of ``scores``: (X' r, sum r)."""
-        gradient = self.X.T @ residual
+        gradient = self._transpose_times(residual)
         return np.append(gradient, residual.sum()) if self.fit_intercept else gradient
+
+    def _times(self, v: Matrix) -> Matrix:
+        """X v for one or many columns, real or complex."""
+        rows = self._rows
+        product: Matrix = self.X @ v if rows is None or v.dtype != np.float64 else rows.times(v)
+        return product
+
+    def _transpose_times(self, v: Matrix) -> Matrix:
+        rows = self._rows
+        product: Matrix = self.X.T @ v if rows is None or v.dtype != np.float64 else rows.transpose_times(v)
+        return product
+
+    def _squares_times(self, v: Matrix) -> Matrix:
+        """The transpose of a sparse X with its entries squared, times columns."""
+        if self._rows is not None:
+            return self._rows.squares_times(v)
+        squared = sp.csr_array((np.square(self.X.data), self.X.indices, self.X.indptr), shape=self.X.shape)
+        product: Matrix = squared.T @ v
+        return product
+
+    @cached_property
+    def _rows(self) -> SparseRows | None:
+        return sparse_rows(self.X) if self.is_sparse else None
 
     def scores_many(self, weights: Vector, n_outputs: int) -> Matrix:
         """X W' + b, for many outputs, n x K."""
         n_coefficients = n_outputs * self.n_columns
-        scores: Matrix = self.X @ weights[:n_coefficients].reshape(n_outputs, self.n_columns).T
+        scores: Matrix = self._times(weights[:n_coefficients].reshape(n_outputs, self.n_columns).T)
         if self.fit_intercept:
             scores += weights[n_coefficients:]
         return scores
@@ -73,7 +97,7 @@ class Design:
     def adjoint_many(self, residual: Matrix) -> Vector:
         """The adjoint of ``scores_many``: (R' X, column sums of R)."""
         # A sparse X goes first, or scipy would transpose the product itself.
-        gradient = (self.X.T @ residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
+        gradient = self._transpose_times(residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
         return np.append(gradient, residual.sum(axis=0)) if self.fit_intercept else gradient
 
     def by_output(self, weights: Vector, n_outputs: int) -> Matrix:
@@ -156,16 +180,11 @@ class Design:
         n_outputs = curvature.shape[1]
         sums = np.zeros((n_outputs, self.n_columns))
         if self.is_sparse:
-            sums += (self._squared.T @ curvature).T
+            sums += self._squares_times(curvature).T
         else:
             for rows in self.blocks():
                 sums += curvature[rows].T @ np.square(self.X[rows])
         return np.concatenate([sums.ravel(), curvature.sum(axis=0)]) if self.fit_intercept else sums.ravel()
-
-    @cached_property
-    def _squared(self) -> Data:
-        """A sparse X with its entries squared; their positions are shared."""
-        return sp.csr_array((self.X.data**2, self.X.indices, self.X.indptr), shape=self.X.shape)
 
     def centred_squares(self, curvature: Matrix) -> tuple[Vector, Matrix | None]:
         """sum_i c_ik (x_ij - m_kj)^2 around the weighted means m (K x p), then sum_i c_ik; without intercept m = 0."""
@@ -174,7 +193,7 @@ class Design:
             return squares, None
         K, p = curvature.shape[1], self.n_columns
         total = np.maximum(curvature.sum(axis=0), np.finfo(float).tiny)
-        sums = (self.X.T @ curvature).T
+        sums = self._transpose_times(curvature).T
         means = sums / total[:, None]
         centred = squares[: K * p].reshape(K, p) - means * sums
         centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, but for rounding

@@ -9,6 +9,7 @@ from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
+from tikhon.solvers.penalised import penalised
 
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
 ROUGH = 5e-4  # residual from which a fit is rough: gradients alone get there in half of the passes over sparse data
@@ -47,6 +48,9 @@ class Auto:
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
         if tol >= ROUGH and isinstance(objective, Gentle) and objective.is_gentle:
+            if start is not None:
+                problem = penalised(objective, strength)
+                start = problem.resized(problem.starting(start))
             fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=ROUGH_SHARE * tol)
             if fit.residual <= tol:
                 return fit

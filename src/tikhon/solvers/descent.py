@@ -22,6 +22,7 @@ SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 SMALLEST_STEP = 1e-10
 GROWTH = 2.0  # of the step where the slope does not flatten
 STEEP = 0.5  # of the slope, as curvature, before any is known
+FURTHER = 3.0  # than a secant's step a cubic's may lead, or as much less far
 LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below would spoil the approximation
 
 
@@ -38,9 +39,10 @@ class DescentState:
     changes: tuple[Vector, ...]  # and of gradients
     accepted: bool  # was the last evaluation a step forward?
     stalled: bool  # no step along the steepest descent lowers the value
+    fall: float = np.nan  # of the value along the last move that is remembered
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled)])
+        scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled), self.fall])
         moves, changes = (np.reshape(pairs, (len(pairs), len(self.x))) for pairs in (self.moves, self.changes))
         return {
             "x": self.x, "gradient": self.gradient, "direction": self.direction, "moves": moves, "changes": changes,
@@ -49,10 +51,10 @@ class DescentState:
 
     @staticmethod
     def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
-        value, step, accepted, stalled = map(float, arrays["scalars"])
+        value, step, accepted, stalled, fall = map(float, arrays["scalars"])
         return DescentState(
             arrays["x"], value, arrays["gradient"], arrays["direction"], step, tuple(arrays["moves"]),
-            tuple(arrays["changes"]), bool(accepted), bool(stalled),
+            tuple(arrays["changes"]), bool(accepted), bool(stalled), fall,
         )  # fmt: skip
 
 
@@ -110,11 +112,12 @@ class Descent:
 
     def _remember(self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector) -> DescentState:
         change = gradient - state.gradient
-        moves, changes = state.moves, state.changes
+        moves, changes, fall = state.moves, state.changes, state.fall
         if float(move @ change) > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
+            fall = state.value - value
         return replace(
-            state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True,
+            state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True, fall=fall,
             direction=state.step * state.direction,
         )  # fmt: skip
 
@@ -147,6 +150,8 @@ class Descent:
             direction = self._conjugate(state, downhill, free)
         if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
             direction = downhill if self.metric is None else downhill / self.metric
+        if len(state.x) == 1 and state.moves:
+            direction = _by_cubic(state, direction)
         if not len(state.moves) and self.relative_curvature is not None:
             # In log strengths: the slope of a loss that too strong a penalty makes falls with the strength, so its
             # curvature is about the slope; towards stronger penalties the slope hardly changes for long.
@@ -194,3 +199,22 @@ class Descent:
         length = float(move @ move) / float(move @ change)  # inverse curvature
         last = move * float(np.sqrt(before @ before)) / max(float(np.linalg.norm(move)), 1e-300)
         return np.where(free, length * (downhill + beta * last), 0.0)
+
+
+def _by_cubic(state: DescentState, secant: Vector) -> Vector:
+    """The step to the least value of the cubic through the last two points and slopes, in one dimension.
+
+    A secant of the slopes does not use the values, and a criterion that first falls steadily and then turns deceives it. Near
+    it stays all the same: the values may be noisy.
+    """
+    move, change = float(state.moves[-1][0]), float(state.changes[-1][0])
+    after = float(state.gradient[0])
+    before = after - change
+    middle = before + after - 3.0 * state.fall / -move
+    square = middle**2 - before * after
+    if not square > 0.0:
+        return secant
+    root = float(np.copysign(np.sqrt(square), move))
+    step = -move * (after + root - middle) / (after - before + 2.0 * root)
+    ratio = float(np.clip(step / secant[0], 1.0 / FURTHER, FURTHER)) if secant[0] != 0.0 else 1.0
+    return secant * ratio

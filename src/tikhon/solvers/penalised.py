@@ -15,6 +15,7 @@ FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factoris
 FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
 FIRST_DAMPING = 1e-12  # of the largest curvature
 LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
+LITTLE, MOST_RESIZED = 0.02, 0.8  # of the weights: what is not worth a move, and what a parabola may be trusted with
 EPSILON = float(np.finfo(float).eps)
 
 Factor = TypeVar("Factor")
@@ -116,6 +117,18 @@ class Penalised:
     def starting(self, start: Vector | None) -> Vector:
         """Where to begin: the start given or the baseline, without the flat directions."""
         return self.project(baseline(self.objective) if start is None else start)
+
+    def resized(self, weights: Vector) -> Vector:
+        """One Newton step along the penalised weights themselves: to other strengths all of them first shrink or grow.
+
+        It takes one Hessian product, and saves a gradient method many of its first steps.
+        """
+        ray = np.where(self.strength > 0.0, weights, 0.0)
+        slope = float(self.value_gradient(weights)[2] @ ray)
+        curvature = float(ray @ self.objective.hessian_at(weights)(ray) + ray @ (self.strength * ray))
+        if not curvature > 0.0 or abs(slope) <= LITTLE * curvature:
+            return weights
+        return weights - float(np.clip(slope / curvature, -MOST_RESIZED, MOST_RESIZED)) * ray
 
     def residual(self, gradient: Vector) -> float:
         return float(np.linalg.norm(gradient)) / self.scale

@@ -22,6 +22,7 @@ FINEST_ACCURACY = 1e-9
 ACCURACY_SHARE = 0.5  # of the relative size of the gradient: accuracy grows as the gradient shrinks
 TIGHTEN = 0.1  # where a change drowns in the error of the fits
 REPAIR = 1e-2  # where a fit or a solve failed
+WITHIN = 3.0  # times the corrections of two values: their difference may be an error of the fits
 PROMISED = 0.5  # of the least gain: a gradient that promises less ends the descent
 
 
@@ -213,7 +214,7 @@ class Descending:
         self._record(theta, found, after.accepted, "; ".join(notes))
 
     def _within_error(self, found: Evaluation) -> bool:
-        return abs(found.value - self.state.value) <= 10.0 * (found.error + self._error)
+        return abs(found.value - self.state.value) <= WITHIN * (found.error + self._error)
 
     def _record(self, theta: Vector, found: Evaluation, accepted: bool, note: str) -> None:
         step = Step(
