@@ -190,7 +190,10 @@ class Descending:
             notes.append(f"rejected ({found.poor})")
         before = self.state
         after = self._descent.tell(before, np.inf if rejected else found.value, found.gradient)
-        if not after.accepted and not rejected and self._within_error(found) and self._accuracy > FINEST_ACCURACY:
+        if not after.accepted and not rejected and self._within_chance(found):
+            notes.append("not taken (chance explains the change)")
+            self._decrease = 0.0
+        elif not after.accepted and not rejected and self._within_error(found) and self._accuracy > FINEST_ACCURACY:
             notes.append("tightened (the change is within the error of the fits)")
             self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
             base = self._evaluate(before.x, self._accuracy, self.warm)
@@ -212,6 +215,11 @@ class Descending:
             elif not rejected:
                 notes.append(f"damped (the {self._stopping.noun} did not fall)")
         self._record(theta, found, after.accepted, "; ".join(notes))
+
+    def _within_chance(self, found: Evaluation) -> bool:
+        """Did a full step promise less than the least gain, and change no more?"""
+        least = self._stopping.least_decrease * self._stopping.unit(self.state.value)
+        return self.state.step == 1.0 and self._promised() <= least and abs(found.value - self.state.value) <= least
 
     def _within_error(self, found: Evaluation) -> bool:
         return abs(found.value - self.state.value) <= WITHIN * (found.error + self._error)
