@@ -108,15 +108,20 @@ def fit_bbai(X: Any, y: NDArray[Any]) -> LinearAnswer:
 FITS = {LIBLINEAR: fit_liblinear, BBAI: fit_bbai}
 
 
-def fit_next_to_nothing(fit: Callable[[Matrix, NDArray[np.intp], Folds], Any]) -> None:
-    """Call ``fit`` with few rows of two and of three classes and two folds: imports, first calls, the start of processes
-    and what is compiled for large sparse data must not be in anybody's time."""
-    rng = np.random.default_rng(0)
+def compile_products() -> None:
+    """Have the products with large sparse matrices compiled."""
     rows = SparseRows(sparse.csr_array(np.eye(3)))
     for vectors in (np.ones(3), np.ones((3, 2))):
         rows.times(vectors)
         rows.transpose_times(vectors)
     rows.squares_times(np.ones((3, 1)))
+
+
+def fit_next_to_nothing(fit: Callable[[Matrix, NDArray[np.intp], Folds], Any]) -> None:
+    """Call ``fit`` with few rows of two and of three classes and two folds: imports, first calls, the start of processes
+    and what is compiled for large sparse data must not be in anybody's time."""
+    rng = np.random.default_rng(0)
+    compile_products()
     X = rng.normal(size=(60, 3))
     noisy = X[:, 0] + rng.normal(size=60)
     folds = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]

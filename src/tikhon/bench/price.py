@@ -28,7 +28,7 @@ from sklearn.metrics import log_loss
 
 from tikhon import LogisticRegression
 from tikhon.bench.limits import OutOfTimeError, cpu_limit
-from tikhon.bench.peers import converged
+from tikhon.bench.peers import compile_products, converged
 from tikhon.data.text import load_newsgroups
 from tikhon.experiments.fitting import REPEATS, timed
 from tikhon.experiments.output import heading, number, short, table, today, versions
@@ -285,6 +285,7 @@ def draw(evaluation: Evaluation) -> "Figure":
 
 def warm_up() -> None:
     """Ours and the plain fit, dense and sparse, on next to nothing."""
+    compile_products()
     data = dense_data(60, 4)
     groups = bands(data.order, 2)
     with warnings.catch_warnings():
