@@ -10,10 +10,12 @@ learning, as the L-BFGS solver of inner problems and as the direct rival of majo
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 from tikhon.objective import Vector
 
@@ -79,7 +81,8 @@ class Descent:
 
     def ask(self, state: DescentState) -> Vector:
         """The next point to evaluate."""
-        return np.clip(state.x + state.step * state.direction, self.lower, self.upper)
+        x = state.x + state.step * state.direction
+        return x if self._unbounded else np.clip(x, self.lower, self.upper)
 
     def tell(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
         """Take the value and gradient at the point that was asked."""
@@ -104,9 +107,16 @@ class Descent:
 
     def projected_gradient(self, state: DescentState) -> Vector:
         """The gradient where a step down is possible, 0 where a bound is in the way."""
-        return np.where(self._free(state), state.gradient, 0.0)
+        return _where(self._free(state), state.gradient)
 
-    def _free(self, state: DescentState) -> NDArray[np.bool_]:
+    @cached_property
+    def _unbounded(self) -> bool:
+        return bool(np.isneginf(self.lower).all() and np.isposinf(self.upper).all())
+
+    def _free(self, state: DescentState) -> NDArray[np.bool_] | None:
+        """Which variables no bound holds; None where there are no bounds, as in fits of many weights."""
+        if self._unbounded:
+            return None
         held = ((state.x <= self.lower) & (state.gradient > 0)) | ((state.x >= self.upper) & (state.gradient < 0))
         return ~held
 
@@ -118,7 +128,7 @@ class Descent:
             fall = state.value - value
         return replace(
             state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True, fall=fall,
-            direction=state.step * state.direction,
+            direction=state.direction if state.step == 1.0 else state.step * state.direction,
         )  # fmt: skip
 
     def _least_move(self, state: DescentState, move: Vector, gradient: Vector) -> float:
@@ -143,7 +153,7 @@ class Descent:
     def _depart(self, state: DescentState, least: float = 0.0) -> DescentState:
         """Choose the direction of the next step."""
         free = self._free(state)
-        downhill = np.where(free, -state.gradient, 0.0)
+        downhill = _where(free, -state.gradient)
         if self.method == "quasi-newton":
             direction = self._two_loop(state, downhill, free)
         else:
@@ -165,18 +175,18 @@ class Descent:
             direction = direction * (most / largest)
         return replace(state, direction=direction, step=1.0, stalled=largest == 0.0)
 
-    def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:
+    def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """The L-BFGS direction on the free variables (Nocedal 1980)."""
         moves, changes = state.moves, state.changes
-        if not free.all():
+        if free is not None and not free.all():
             moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
         products = [(s, y, float(s @ y)) for s, y in zip(moves, changes, strict=True)]
         usable = [(s, y, sy) for s, y, sy in products if sy > 0.0]
-        q, part = downhill.copy(), np.empty_like(downhill)
+        q = downhill.copy()
         applied = []
         for s, y, sy in reversed(usable):
             a = float(s @ q) / sy
-            q -= np.multiply(a, y, out=part)
+            q = daxpy(y, q, a=-a)  # in place: one pass over memory where numpy would take two
             applied.append(a)
         if self.metric is not None:
             q /= self.metric
@@ -184,21 +194,23 @@ class Descent:
             s, y, sy = usable[-1]
             q *= sy / float(y @ (y if self.metric is None else y / self.metric))
         for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
-            q += np.multiply(a - float(y @ q) / sy, s, out=part)
-        return np.where(free, q, 0.0)
+            q = daxpy(s, q, a=a - float(y @ q) / sy)
+        return _where(free, q)
 
-    def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_]) -> Vector:
+    def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """Polak-Ribiere, restarted where it would go uphill, scaled by the curvature along the last step."""
         if not len(state.moves):
             return downhill
         move, change = state.moves[-1], state.changes[-1]
         before = -(state.gradient - change)  # downhill at the point before
-        beta = max(
-            0.0, float(downhill @ (downhill - np.where(free, before, 0.0))) / max(float(before @ before), 1e-300)
-        )
+        beta = max(0.0, float(downhill @ (downhill - _where(free, before))) / max(float(before @ before), 1e-300))
         length = float(move @ move) / float(move @ change)  # inverse curvature
         last = move * float(np.sqrt(before @ before)) / max(float(np.linalg.norm(move)), 1e-300)
-        return np.where(free, length * (downhill + beta * last), 0.0)
+        return _where(free, length * (downhill + beta * last))
+
+
+def _where(free: NDArray[np.bool_] | None, v: Vector) -> Vector:
+    return v if free is None else np.where(free, v, 0.0)
 
 
 def _by_cubic(state: DescentState, secant: Vector) -> Vector:

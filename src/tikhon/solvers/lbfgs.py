@@ -9,6 +9,8 @@ from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.penalised import EPSILON, penalised
 
+PAIRS, FEW_PAIRS, MANY_WEIGHTS = 10, 4, 200_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS:
@@ -20,7 +22,7 @@ class LBFGS:
 
     tol: float = 1e-8
     max_iter: int = 5000
-    memory: int = 10
+    memory: int | None = None  # None: 10 pairs of vectors, 4 where weights are many and each costs as much as a pass
 
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
@@ -28,9 +30,8 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
-        diagonal = problem.diagonal(weights)
-        metric = np.sqrt(diagonal * diagonal.max(initial=0.0))
-        descent = Descent(memory=self.memory, metric=metric, noise=16.0 * EPSILON)
+        memory = self.memory or (FEW_PAIRS if objective.n_weights >= MANY_WEIGHTS else PAIRS)
+        descent = Descent(memory=memory, metric=_metric(problem.diagonal(weights)), noise=16.0 * EPSILON)
         state = descent.start(weights)
         status: FitStatus = "max_iter"
         n_iter, n_flat, reason = 0, 0, ""
@@ -55,3 +56,7 @@ class LBFGS:
         loss, value, gradient = problem.value_gradient(weights)
 
         return problem.result(weights, loss, value, gradient, n_iter, 0, status, reason)
+
+
+def _metric(diagonal: Vector) -> Vector:
+    return np.asarray(np.sqrt(diagonal * diagonal.max(initial=0.0)))

@@ -87,8 +87,9 @@ class Penalised:
         """Loss, penalised value, penalised gradient."""
         loss, gradient = self.objective.loss_gradient(weights)
         pull = self.strength * weights
-        gradient = self.project(gradient + pull)
-        return float(loss), float(loss + 0.5 * (pull @ weights)), gradient
+        value = float(loss + 0.5 * (pull @ weights))
+        pull += gradient  # in place: weights may be many
+        return float(loss), value, self.project(pull)
 
     def project(self, v: Vector) -> Vector:
         """Take the flat directions out of a vector."""
@@ -99,6 +100,8 @@ class Penalised:
         diagonal = self.strength
         if isinstance(self.objective, Diagonal):
             diagonal = diagonal + self.objective.hessian_diagonal(weights)
+        elif isinstance(self.objective, Baseline):
+            diagonal = diagonal + self.objective.baseline_curvature()
         floor = 1e-8 * float(diagonal.max(initial=0.0))
         return np.maximum(diagonal, floor if floor > 0 else 1.0)
 
