@@ -160,3 +160,17 @@ def chain_loss(data, layout, weights, row_weights):
             log_sum, mean, covariance = chain_moments(counts, weights, chosen)
             loss, gradient, hessian = loss + sign * log_sum, gradient + sign * mean, hessian + sign * covariance
     return loss, gradient, hessian
+
+
+def labellings(scores, transitions, transitions2=None):
+    """All labellings of a sequence and their scores, from scores of tokens (T x K) and weights of steps."""
+    length, n_labels = scores.shape
+    paths = list(itertools.product(range(n_labels), repeat=length))
+    found = []
+    for path in paths:
+        total = sum(scores[t, k] for t, k in enumerate(path))
+        total += sum(transitions[j, k] for j, k in itertools.pairwise(path))
+        if transitions2 is not None:
+            total += sum(transitions2[i, j, k] for i, j, k in zip(path, path[1:], path[2:], strict=False))
+        found.append(total)
+    return np.array(paths), np.array(found)

@@ -23,7 +23,7 @@ def made(rng, *, n_labels=3, n_features=6, valued=False, unknown=0.0):
     return Sequences(
         starts=np.concatenate([[0], np.cumsum(LENGTHS)]).astype(np.int64),
         pointers=np.concatenate([[0], np.cumsum(per_token)]).astype(np.int64),
-        features=features.astype(np.int64),
+        features=features.astype(np.int32),
         values=rng.normal(size=len(features)) if valued else None,
         labels=labels,
         n_features=n_features,

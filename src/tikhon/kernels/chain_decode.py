@@ -70,6 +70,9 @@ def viterbi_pass(
     for i in range(first, last):
         start = tokens.starts[i]
         length = tokens.starts[i + 1] - start
+        if length == 0:
+            scores[i] = 0.0
+            continue
         score_sequence(start, length, tokens, lists, weights, n_labels, first_scores, raw)
         scores[i] = viterbi(raw, length, weights.edges, paths[start : start + length])
 

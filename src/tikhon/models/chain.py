@@ -1,21 +1,21 @@
 """Chains of labels: conditional random fields of order 1 and 2."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property, reduce
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.chain_pass import EdgeTable, Scores, gradient_pass, product_pass
-from tikhon.models.chain_layout import UNKNOWN, Layout, Sequences
+from tikhon.models.chain_layout import UNKNOWN, Layout, Sequences, added, step_codes
+from tikhon.models.chunks import chunks_of, mapped
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Product, Vector
 
+Work: TypeAlias = tuple[tuple[int, int], Scores]
+
 WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
-CHUNKS = 4  # of sequences, whatever the number of threads: sums are made in the same order
 
 
 class Chain:
@@ -33,21 +33,23 @@ class Chain:
     def __init__(
         self, data: Sequences, layout: Layout, *, row_weights: Vector | None = None, n_threads: int = 1
     ) -> None:
-        self.data, self.layout, self.n_threads = data, layout, n_threads
-        self.row_weights = np.ones(data.n_sequences) if row_weights is None else row_weights
-        self._tokens = layout.tokens(data)
+        self._tokens = layout.tokens(data)  # the data themselves are not kept
+        self._begin(layout, np.ones(data.n_sequences) if row_weights is None else row_weights, n_threads)
+
+    def _begin(self, layout: Layout, row_weights: Vector, n_threads: int) -> None:
+        self.layout, self.row_weights, self.n_threads = layout, row_weights, n_threads
         self._value = LastPoint(self._loss_gradient)
 
     def reweighted(self, row_weights: Vector) -> "Chain":
         view = object.__new__(Chain)
-        view.data, view.layout, view.n_threads, view._tokens = self.data, self.layout, self.n_threads, self._tokens
-        view.row_weights = row_weights
-        view._value = LastPoint(view._loss_gradient)
+        view._tokens = self._tokens
+        view._begin(self.layout, row_weights, self.n_threads)
         return view
 
     @cached_property
     def is_convex(self) -> bool:
-        return not (self.data.labels == UNKNOWN).any()
+        counted = np.repeat(self.row_weights > 0.0, np.diff(self._tokens.starts))
+        return not (self._tokens.labels[counted] == UNKNOWN).any()
 
     @property
     def n_weights(self) -> int:
@@ -55,7 +57,7 @@ class Chain:
 
     @property
     def n_rows(self) -> int:
-        return self.data.n_sequences
+        return len(self.row_weights)
 
     @property
     def is_gentle(self) -> bool:
@@ -70,29 +72,23 @@ class Chain:
 
         A weight's curvature is then q (1 - q) times the sum of its feature's squares, q being the share.
         """
-        data, layout = self.data, self.layout
-        token_weights = np.repeat(self.row_weights, np.diff(data.starts))
-        squares = np.repeat(token_weights, np.diff(data.pointers))
-        if data.values is not None:
-            squares = squares * np.square(data.values)
-        by_feature = np.bincount(data.features, squares, data.n_features)
-        known = data.labels != UNKNOWN
-        shares = np.bincount(data.labels[known], token_weights[known], data.n_labels) / max(
-            token_weights[known].sum(), 1e-300
-        )
-        curvature = [by_feature[layout.pair_features] * (shares * (1.0 - shares))[layout.pair_labels]]
+        tokens, layout = self._tokens, self.layout
+        token_weights = np.repeat(self.row_weights, np.diff(tokens.starts))
+        by_feature = layout.squares(tokens, self.row_weights)
+        counts = self._counts(token_weights, 1)
+        spread = _spread(counts) / max(float(counts.sum()), 1e-300)
+        curvature = [by_feature[layout.pair_features] * spread[layout.pair_labels]]
         for rows in layout.transitions:
-            n_back = rows.shape[1] - 1
-            last = data.steps(n_back)
-            steps = np.stack([data.labels[last - back] for back in range(n_back, -1, -1)], axis=1).astype(np.int64)
-            seen = (steps != UNKNOWN).all(axis=1)
-            shape = (data.n_labels,) * (n_back + 1)
-            codes = np.ravel_multi_index(tuple(steps[seen].T), shape)
-            counts = np.bincount(codes, token_weights[last][seen], int(np.prod(shape)))
-            total = max(float(counts.sum()), 1e-300)
-            share = counts[np.ravel_multi_index(tuple(rows.T), shape)] / total
-            curvature.append(total * share * (1.0 - share))
+            n = rows.shape[1]
+            spread = _spread(self._counts(token_weights, n))
+            curvature.append(spread[np.ravel_multi_index(tuple(rows.T), (layout.n_labels,) * n)])
         return np.concatenate(curvature)
+
+    def _counts(self, token_weights: Vector, n: int) -> Vector:
+        """How often n labels follow each other, weighted, by their code."""
+        last, codes = step_codes(self._tokens.starts, self._tokens.labels, self.layout.n_labels, n)
+        counts: Vector = np.bincount(codes, token_weights[last], self.layout.n_labels**n).astype(np.float64)
+        return counts
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         loss, gradient = self._value.at(weights)
@@ -102,13 +98,15 @@ class Chain:
         scores = self.layout.scores(weights)
         table = edge_table(scores.edges, self.layout.n_labels)
 
-        def one(chunk: tuple[int, int]) -> tuple[float, Scores]:
-            into = self.layout.zeros()
-            loss = gradient_pass(*chunk, self._tokens, self.layout.lists, scores, table, self.row_weights, into)
-            return loss, into
+        def one(work: Work) -> tuple[float, Scores]:
+            chunk, into = work
+            return gradient_pass(*chunk, self._tokens, self.layout.lists, scores, table, self.row_weights, into), into
 
-        found = self._mapped(one)
-        return float(sum(loss for loss, _ in found)), self.layout.collected([into for _, into in found])
+        def summed(first: tuple[float, Scores], second: tuple[float, Scores]) -> tuple[float, Scores]:
+            return first[0] + second[0], added(first[1], second[1])
+
+        loss, total = reduce(summed, mapped(one, self._work(), self.n_threads))
+        return float(loss), self.layout.collected(total)
 
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the weights in the form that the kernels want, nothing of the size of the data."""
@@ -118,29 +116,27 @@ class Chain:
         def product(v: Vector) -> Vector:
             rates = self.layout.scores(v)
 
-            def one(chunk: tuple[int, int]) -> Scores:
-                into = self.layout.zeros()
+            def one(work: Work) -> Scores:
+                chunk, into = work
                 product_pass(*chunk, self._tokens, self.layout.lists, scores, table, rates, self.row_weights, into)
                 return into
 
-            return self.layout.collected(self._mapped(one))
+            return self.layout.collected(reduce(added, mapped(one, self._work(), self.n_threads)))
 
         return product
 
-    def _mapped(self, function: Callable[[tuple[int, int]], Any]) -> Sequence[Any]:
-        """Of each chunk, in order."""
-        if self.n_threads == 1 or len(self._chunks) == 1:
-            return [function(chunk) for chunk in self._chunks]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(function, self._chunks))
+    def _work(self) -> Iterator[Work]:
+        """Chunks of sequences, each with zeros to add to; these are made here, since threads have heaps of their own."""
+        return ((chunk, self.layout.zeros()) for chunk in self._chunks)
 
     @cached_property
     def _chunks(self) -> list[tuple[int, int]]:
-        """Runs of sequences with about the same number of tokens each."""
-        n = self.data.n_tokens
-        ends = np.searchsorted(self.data.starts, np.linspace(0, n, CHUNKS + 1))
-        ends[0], ends[-1] = 0, self.data.n_sequences
-        return [(int(a), int(b)) for a, b in pairwise(ends) if a < b]
+        return chunks_of(self._tokens.starts)
+
+
+def _spread(counts: Vector) -> Vector:
+    """n q (1 - q) for the shares q of counts that sum to n."""
+    return counts * (1.0 - counts / max(float(counts.sum()), 1e-300))
 
 
 def edge_table(edge_scores: NDArray[np.float64], n_labels: int) -> EdgeTable:

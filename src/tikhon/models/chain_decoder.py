@@ -9,6 +9,7 @@ from tikhon.kernels.chain_decode import best_paths, draw_paths, viterbi_pass
 from tikhon.kernels.chain_pass import Scores, Tokens, marginals_pass, score_sequence
 from tikhon.models.chain import edge_table
 from tikhon.models.chain_layout import Layout, Sequences
+from tikhon.models.chunks import chunks_of, mapped
 from tikhon.objective import Matrix, Vector
 
 Path = NDArray[np.int32]
@@ -33,8 +34,8 @@ class Labelling:
 class ChainDecoder:
     """Weights at work. The labels of the sequences that it is given are taken as known; -1 leaves a token free."""
 
-    def __init__(self, layout: Layout, weights: Vector, rules: Rules | None = None) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, weights: Vector, rules: Rules | None = None, *, n_threads: int = 1) -> None:
+        self.layout, self.n_threads = layout, n_threads
         scores = layout.scores(weights)
         self._first = np.zeros(layout.n_labels)
         if rules is not None:
@@ -50,19 +51,24 @@ class ChainDecoder:
         A score of -inf says that the rules and the known labels leave nothing.
         """
         paths, scores = np.zeros(data.n_tokens, np.int32), np.zeros(data.n_sequences)
-        viterbi_pass(
-            0, data.n_sequences, self.layout.tokens(data), self.layout.lists, self._scores, self._first, paths, scores
-        )
+        tokens = self.layout.tokens(data)
+
+        def one(chunk: tuple[int, int]) -> None:
+            viterbi_pass(*chunk, tokens, self.layout.lists, self._scores, self._first, paths, scores)
+
+        list(mapped(one, chunks_of(data.starts), self.n_threads))
         return paths, scores
 
     def marginals(self, data: Sequences) -> tuple[Matrix, Vector]:
         """The probability of each label at each token, and log Z of each sequence."""
         table = edge_table(self._scores.edges, self.layout.n_labels)
         marginals, log_sums = np.zeros((data.n_tokens, self.layout.n_labels)), np.zeros(data.n_sequences)
-        marginals_pass(
-            0, data.n_sequences, self.layout.tokens(data), self.layout.lists, self._scores, table, self._first, marginals,
-            log_sums,
-        )  # fmt: skip
+        tokens = self.layout.tokens(data)
+
+        def one(chunk: tuple[int, int]) -> None:
+            marginals_pass(*chunk, tokens, self.layout.lists, self._scores, table, self._first, marginals, log_sums)
+
+        list(mapped(one, chunks_of(data.starts), self.n_threads))
         return marginals, log_sums
 
     def log_likelihoods(self, data: Sequences) -> Vector:
@@ -76,6 +82,9 @@ class ChainDecoder:
         log_sums = self.marginals(data)[1]
         found = []
         for i, raw in enumerate(self._raw(data)):
+            if len(raw) == 0:
+                found.append([Labelling(np.zeros(0, np.int32), 0.0)])
+                continue
             paths, scores = np.zeros((n_best, len(raw)), np.int32), np.zeros(n_best)
             count = best_paths(raw, len(raw), self._scores.edges, paths, scores)
             found.append([Labelling(paths[n], float(scores[n] - log_sums[i])) for n in range(count)])
@@ -86,7 +95,8 @@ class ChainDecoder:
         found = []
         for raw in self._raw(data):
             paths = np.zeros((n_draws, len(raw)), np.int32)
-            draw_paths(raw, len(raw), self._scores.edges, rng.random((n_draws, len(raw))), paths)
+            if len(raw):
+                draw_paths(raw, len(raw), self._scores.edges, rng.random((n_draws, len(raw))), paths)
             found.append(paths)
         return found
 
@@ -96,8 +106,9 @@ class ChainDecoder:
         found = []
         for start, end in zip(data.starts[:-1].tolist(), data.starts[1:].tolist(), strict=True):
             raw = np.empty((end - start, self.layout.width))
-            score_sequence(
-                start, end - start, tokens, self.layout.lists, self._scores, self.layout.n_labels, self._first, raw
-            )
+            if end > start:
+                score_sequence(
+                    start, end - start, tokens, self.layout.lists, self._scores, self.layout.n_labels, self._first, raw
+                )
             found.append(raw)
         return found

@@ -1,0 +1,37 @@
+"""Work on sequences in chunks that do not depend on the number of threads, so that sums are made in the same order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+MOST = 4  # chunks: each has a gradient of its own
+TOKENS = 2_000  # of a chunk, at least: fewer take less time than the call
+
+
+def chunks_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Runs of sequences, first and last + 1, with about the same number of tokens each."""
+    count = int(np.clip(starts[-1] // TOKENS, 1, MOST))
+    ends = np.searchsorted(starts, np.linspace(0, starts[-1], count + 1))
+    ends[0], ends[-1] = 0, len(starts) - 1
+    return [(int(a), int(b)) for a, b in pairwise(ends) if a < b]
+
+
+def mapped(function: Callable[[Item], Found], items: Iterable[Item], n_threads: int) -> Iterator[Found]:
+    """What the function, which should release the GIL, makes of each item, in order.
+
+    Items are taken as many at a time as there are threads: those that bring memory along do not pile up.
+    """
+    if n_threads == 1:
+        yield from map(function, items)
+        return
+    coming = iter(items)
+    with ThreadPoolExecutor(n_threads) as pool:
+        while wave := list(islice(coming, n_threads)):
+            yield from pool.map(function, wave)
