@@ -10,6 +10,7 @@ import tikhon
 
 PUBLIC = {
     "Auto",
+    "ChainCRF",
     "Direct",
     "Evidence",
     "Gradient",

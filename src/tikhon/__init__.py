@@ -10,13 +10,14 @@ from tikhon._version import __version__
 from tikhon.errors import InputError, TikhonError, TuningWarning
 
 if TYPE_CHECKING:
-    from tikhon.estimators import LogisticRegression, Ridge, load
+    from tikhon.estimators import ChainCRF, LogisticRegression, Ridge, load
     from tikhon.groups import Groups
     from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
 __all__ = [
     "MM",
     "Auto",
+    "ChainCRF",
     "Direct",
     "Evidence",
     "Gradient",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ChainCRF": "tikhon.estimators",
     "LogisticRegression": "tikhon.estimators",
     "Ridge": "tikhon.estimators",
     "load": "tikhon.estimators",

@@ -42,6 +42,8 @@ def cell_text(value: Any, digits: int = 4) -> str:
 
 def group_rows(model: Any) -> list[dict[str, Any]]:
     """Each group: how many columns and weights, strength, Euclidean norm and root mean square of its weights."""
+    if hasattr(model, "weights_by_group"):
+        return _chain_rows(model)
     groups = model.groups_
     coefficients = np.asarray(model.coef_, dtype=np.float64).ravel()
     index = groups.index[: coefficients.size]  # the intercepts come after the coefficients
@@ -65,6 +67,21 @@ def group_rows(model: Any) -> list[dict[str, Any]]:
     ]
 
 
+def _chain_rows(model: Any) -> list[dict[str, Any]]:
+    learned = dict(zip(model.groups_.names, model.groups_.learned.tolist(), strict=True))
+    return [
+        {
+            "group": name,
+            "weights": len(weights),
+            "strength": float(model.strengths_[name]),
+            "learned": learned[name],
+            "norm": float(np.linalg.norm(weights)),
+            "rms": float(np.linalg.norm(weights) / np.sqrt(max(len(weights), 1))),
+        }
+        for name, weights in model.weights_by_group().items()
+    ]
+
+
 def print_groups(rows: Sequence[Mapping[str, Any]]) -> None:
     """The groups, those with the largest weights only where there are many."""
     kept = list(rows) if len(rows) <= MOST_GROUPS else sorted(rows, key=lambda row: -row["rms"])[:MOST_GROUPS]
@@ -73,7 +90,8 @@ def print_groups(rows: Sequence[Mapping[str, Any]]) -> None:
             [
                 {
                     "group": row["group"],
-                    "columns": row["columns"],
+                    "columns": row.get("columns"),
+                    "weights": None if "columns" in row else row["weights"],
                     "strength": row["strength"],
                     "": None if row["learned"] else "given",
                     "norm of weights": row["norm"],

@@ -1,10 +1,10 @@
-"""What the linear estimators share: from checked data and parameters to a tuned model and its attributes."""
+"""What all estimators share: from an objective, groups and parameters to learned strengths and weights."""
 
 import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -16,19 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tikhon.data.safefile import write_file
 from tikhon.errors import InputError, TuningWarning
-from tikhon.estimators.checks import (
-    centres,
-    checked_matrix,
-    column_names,
-    column_scales,
-    divided_columns,
-    refuse_huge,
-    warn_of_scales,
-)
 from tikhon.estimators.splits import make_pairs, make_splits
-from tikhon.estimators.state import FILE_KIND, FILE_VERSION, model_state
-from tikhon.groups import Groups, GroupSpec, weight_groups
-from tikhon.objective import Gentle, Matrix, Pair, Rows, Vector
+from tikhon.estimators.state import FILE_KIND, FILE_VERSION, Arrays, model_state
+from tikhon.groups import Groups, GroupSpec
+from tikhon.objective import Pair, Rows, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors
 from tikhon.solvers.penalised import baseline
@@ -42,21 +33,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
 FINE, ROUGH = 1e-8, 3e-3  # residuals of fits with tol=None
 FOLDS = 5  # with cv="auto"
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
-class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of the estimators; it has no parameters of its own."""
 
     # What the estimators take; declared here, stored untouched by their own __init__.
     groups: GroupSpec
     tuner: str | Tuner | None
     strengths: Mapping[str, float] | float | None
-    fit_intercept: bool
-    standardize: bool
     cv: Any
     validation_fraction: float
     rescale: Rescale
@@ -66,15 +54,6 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     random_state: Any
     n_jobs: int | None
     verbose: int
-
-    n_features_in_: int
-    coef_: Matrix
-    intercept_: Any  # a float for one target of Ridge, else a vector
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file that ``tikhon.load`` reads; never pickle.
@@ -129,52 +108,39 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise InputError("all strengths are fixed: there is no hypergradient to check")
         return probe.reports[0]
 
-    def _learn(
+    def _checked_tuner(self, groups: Groups) -> Tuner:
+        tuner = make_tuner(self.tuner)
+        return tuner if groups.learned.any() else Fixed()
+
+    def _tune(
         self,
-        X: Any,
+        tuner: Tuner,
+        objective: Rows,
+        groups: Groups,
         row_weights: Vector,
         *,
-        build: Callable[[Any, Vector], Rows],
-        likelihood: Callable[[Any, Vector], Rows] | None = None,
-        y: NDArray[Any],
+        X: Any,
+        y: Any,
         codes: NDArray[np.intp] | None,
-        n_outputs: int,
-        outputs: Sequence[str] | None,
-    ) -> tuple[Matrix, Vector, Rows]:
-        """Tune and fit; sets the attributes that both estimators have.
+        one_thread: bool,
+        n_jobs: int,
+        start: Vector | None = None,
+    ) -> TuneResult:
+        """Split, tune and fit; sets the attributes that all estimators have.
 
         Parameters
         ----------
-        build : callable
-            The objective from (scaled) X and row weights.
-        likelihood : callable or None
-            The same as a negative log-likelihood, where ``build`` does not give one.
+        X, y : arrays
+            For a splitter of the user's; nothing else reads them.
         codes : array or None
-            Class numbers, to stratify by.
-        outputs : sequence of str or None
-            Names of the outputs where each has its own groups.
-
-        Returns
-        -------
-        coefficients (n_outputs x p, in units of the columns as given), intercepts (n_outputs), the tuned objective
+            Class numbers of the rows, to stratify by.
+        one_thread : bool
+            Whether threads of BLAS would cost more than they save.
+        n_jobs : int
+            Threads over folds, at most.
+        start : array or None
+            Weights to begin with.
         """
-        columns = column_names(self)
-        refuse_huge("X", X, columns)
-        groups = self._groups(columns, n_outputs, outputs)
-        tuner = make_tuner(self.tuner)
-        if not groups.learned.any():
-            tuner = Fixed()
-        if self.standardize:
-            scales = column_scales(X, row_weights)
-            X = divided_columns(X, scales)
-        else:
-            scales = np.ones(len(columns))
-            warn_of_scales(X, groups, columns, centred=self.fit_intercept)
-        means = centres(X, row_weights) if self.fit_intercept else None
-        if means is not None:
-            X = X - means
-        view = likelihood if tuner.needs_likelihood and likelihood is not None else build
-        objective = view(X, row_weights)
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
         cv = self._splits_of(tuner, objective)
@@ -189,7 +155,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 codes=codes,
             )
             pairs = make_pairs(splits, row_weights, objective.reweighted)
-        n_jobs = max(1, min(_cores(self.n_jobs), len(pairs)))
+        n_jobs = max(1, min(n_jobs, len(pairs)))
         problem = Problem(
             objective=objective,
             groups=groups,
@@ -200,23 +166,17 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             n_jobs=n_jobs,
             on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
             notes=notes,
+            start=start,
         )
-        # Threads over folds and threads inside BLAS would fight for the same cores, and small products are not worth them;
-        # nor are sums over vectors, which is all that is left to BLAS where rough fits go by gradients.
-        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or (isinstance(objective, Gentle) and objective.is_gentle)
-        with one_blas_thread() if n_jobs > 1 or small else contextlib.nullcontext():
+        # Threads over folds and threads inside BLAS would fight for the same cores.
+        with one_blas_thread() if n_jobs > 1 or one_thread else contextlib.nullcontext():
             result = tuner.tune(problem)
         _warn(result)
         self.tuning_: TuneResult = result
         self.groups_: Groups = groups
         self.strengths_: dict[str, float] = dict(result.strengths)
         self.n_iter_ = max(1, sum(step.n_iter for step in result.trace) + int(result.extras.get("n_iter", 0)))
-        split = n_outputs * len(columns)
-        coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales
-        intercepts = result.weights[split:] if self.fit_intercept else np.zeros(n_outputs)
-        if means is not None:
-            intercepts = intercepts - coefficients @ (means * scales)
-        return coefficients, intercepts, objective
+        return result
 
     def _tolerance(self, objective: Rows) -> float:
         """Digits are cheap where the Hessian is factorised; with conjugate gradients each costs passes over the data."""
@@ -233,16 +193,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return "none"
         return FOLDS if automatic else self.cv
 
-    def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
-        if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
-            raise InputError(
-                "groups='prefix' needs column names and X has none: pass a data frame (a ColumnTransformer makes one "
-                "after set_output(transform='pandas')), or write one group name per column, with a transformer "
-                "groups=[name.split('__')[0] for name in transformer.get_feature_names_out()]"
-            )
-        groups = weight_groups(
-            self.groups, columns, n_outputs=n_outputs, fit_intercept=self.fit_intercept, outputs=outputs
-        )
+    def _with_strengths(self, groups: Groups) -> Groups:
+        """The groups with the strengths that the user fixes."""
         strengths = self.strengths
         if self.tuner is None and strengths is None:
             strengths = DEFAULT_STRENGTH
@@ -253,19 +205,25 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise InputError(f"tuner=None needs a strength for every group: {missing!r} has none among {given}")
         return groups
 
+    # What a model file holds besides: written into arrays and a header, and read back.
+
+    def _own_state(self, arrays: Arrays) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        raise NotImplementedError
+
+    def _column_groups(self) -> list[str | None]:
+        """The group of each column or feature, None where never penalised: what a function as ``groups`` made."""
+        raise NotImplementedError
+
     def _stop_if_interrupted(self) -> None:
         """Ctrl-C reaches the caller, as it should; the estimator keeps the best that was found until then."""
         if self.tuning_.status == "interrupted":
             raise KeyboardInterrupt(self.tuning_.reason)
 
-    def _scores(self, X: Any) -> Matrix:
-        """X coef' + intercept, for X as the user gives it."""
-        check_is_fitted(self)
-        X, _ = checked_matrix(self, X, fitting=False)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
 
-
-def _cores(n_jobs: int | None) -> int:
+def cores(n_jobs: int | None) -> int:
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
 
 
@@ -284,10 +242,10 @@ def _log_step(step: Step) -> None:
 
 def _warn(result: TuneResult) -> None:
     for message in result.warnings:
-        warnings.warn(message, TuningWarning, stacklevel=4)
+        warnings.warn(message, TuningWarning, stacklevel=5)
     if not result.converged:
         warnings.warn(
             f"the tuner {result.tuner!r} ended without convergence: {result.status} ({result.reason})",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -4,17 +4,19 @@ import os
 
 from tikhon.data.safefile import read_file
 from tikhon.errors import FileFormatError
+from tikhon.estimators.chain import ChainCRF
 from tikhon.estimators.logistic import LogisticRegression
 from tikhon.estimators.ridge import Ridge
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, restore
 
-_CLASSES: dict[str, type[LogisticRegression] | type[Ridge]] = {
+_CLASSES: dict[str, type[LogisticRegression] | type[Ridge] | type[ChainCRF]] = {
     "LogisticRegression": LogisticRegression,
     "Ridge": Ridge,
+    "ChainCRF": ChainCRF,
 }
 
 
-def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge:
+def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF:
     """The fitted model that ``model.save(path)`` wrote; it predicts the same bits.
 
     Loading runs no code from the file. A file of which any bit was changed, a file of a newer version of tikhon and a
@@ -27,11 +29,11 @@ def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge:
 
     Returns
     -------
-    LogisticRegression or Ridge
+    LogisticRegression, Ridge or ChainCRF
     """
     header, arrays = read_file(path, kind=FILE_KIND, max_version=FILE_VERSION)
     name = header.get("estimator")
     if name not in _CLASSES:
         raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_CLASSES)}")
-    model: LogisticRegression | Ridge = restore(_CLASSES[name], header, arrays)
+    model: LogisticRegression | Ridge | ChainCRF = restore(_CLASSES[name], header, arrays)
     return model

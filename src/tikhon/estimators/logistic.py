@@ -11,8 +11,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from tikhon.errors import InputError
-from tikhon.estimators.base import LinearEstimator
 from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights
+from tikhon.estimators.linear import LinearEstimator
 from tikhon.groups import GroupSpec
 from tikhon.models import Logistic, Softmax
 from tikhon.objective import Matrix, Rows, Vector

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from tikhon.errors import InputError
-from tikhon.estimators.base import LinearEstimator
 from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, refuse_huge
+from tikhon.estimators.linear import LinearEstimator
+from tikhon.estimators.state import Arrays
 from tikhon.groups import GroupSpec
 from tikhon.models import LeastSquares, NoiseIntegrated
 from tikhon.objective import Rows, Vector
@@ -241,6 +242,17 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     def predict(self, X: Any) -> NDArray[np.float64]:
         """X coef' + intercept, of the shape that y had in ``fit``."""
         return self._scores(X)
+
+    def _own_state(self, arrays: Arrays) -> dict[str, Any]:
+        variance = self.noise_variance_
+        return super()._own_state(arrays) | {
+            "noise_variance": variance.tolist() if isinstance(variance, np.ndarray) else variance
+        }
+
+    def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        super()._restore_own(header, arrays)
+        variance = header["noise_variance"]
+        self.noise_variance_ = np.array(variance) if isinstance(variance, list) else variance
 
 
 def _in_ridge_units(result: TuneResult, variance: float) -> TuneResult:

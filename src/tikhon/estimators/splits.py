@@ -27,7 +27,7 @@ def make_splits(
     validation_fraction: float,
     random_state: Any,
     X: Any,
-    y: NDArray[Any],
+    y: Any,
     row_weights: Vector,
     codes: NDArray[np.intp] | None,
 ) -> tuple[list[Split], tuple[str, ...]]:
@@ -46,7 +46,7 @@ def make_splits(
     elif isinstance(cv, Integral) and not isinstance(cv, bool):
         splits, notes = _folds(int(cv), rows, strata, codes is not None, seeded(random_state))
     else:
-        splits = _given(cv, X, y)
+        splits = _given(cv, X, y, len(row_weights))
     for number, split in enumerate(splits):
         _check_split(number, split, row_weights, codes)
     return splits, notes
@@ -112,7 +112,7 @@ def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -
     return held_out
 
 
-def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
+def _given(cv: Any, X: Any, y: Any, n_rows: int) -> list[Split]:
     if hasattr(cv, "split") and not isinstance(cv, str | bytes):  # text has a method of that name too
         try:
             pairs: Iterable[Any] = list(cv.split(X, y))
@@ -130,7 +130,7 @@ def _given(cv: Any, X: Any, y: NDArray[Any]) -> list[Split]:
             train, test = pair
         except (TypeError, ValueError):
             raise InputError(f"cv: split {number} is not a pair of training rows and test rows") from None
-        splits.append((_rows(train, X.shape[0], number), _rows(test, X.shape[0], number)))
+        splits.append((_rows(train, n_rows, number), _rows(test, n_rows, number)))
     if not splits:
         raise InputError("cv holds no splits: give at least one")
     return splits

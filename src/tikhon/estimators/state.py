@@ -24,8 +24,6 @@ def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a fitted estimator."""
     groups: Groups = model.groups_
     arrays: Arrays = {
-        "coef": model.coef_,
-        "intercept": np.asarray(model.intercept_),
         "groups.index": groups.index,
         "groups.fixed": groups.fixed,
         "strengths": np.array(list(model.strengths_.values())),
@@ -34,15 +32,11 @@ def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
         "estimator": type(model).__name__,
         "tikhon": __version__,
         "parameters": _parameters(model),
-        "n_features_in": model.n_features_in_,
         "n_iter": model.n_iter_,
         "groups": list(groups.names),
         "tuning": _tuning_state(model.tuning_, arrays),
+        **model._own_state(arrays),
     }
-    if hasattr(model, "feature_names_in_"):
-        header["feature_names_in"] = [str(name) for name in model.feature_names_in_]
-    if hasattr(model, "noise_variance_"):
-        header["noise_variance"] = _plain(model.noise_variance_)
     if hasattr(model, "classes_"):
         header["classes"] = _labels_state(model.classes_, arrays)
     return header, arrays
@@ -54,27 +48,15 @@ def restore(model_class: type[Any], header: dict[str, Any], arrays: Arrays) -> A
         model = model_class(**_restored_parameters(header["parameters"]))
         names = tuple(header["groups"])
         model.groups_ = Groups(arrays["groups.index"].astype(np.intp), names, arrays["groups.fixed"])
-        model.coef_ = arrays["coef"]
-        intercept = arrays["intercept"]
-        model.intercept_ = intercept if intercept.ndim else float(intercept)
         model.strengths_ = dict(zip(names, arrays["strengths"].tolist(), strict=True))
         model.tuning_ = _restored_tuning(header["tuning"], names, arrays)
-        model.n_features_in_ = header["n_features_in"]
         model.n_iter_ = header["n_iter"]
-        if "feature_names_in" in header:
-            model.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
-        if "noise_variance" in header:
-            variance = header["noise_variance"]
-            model.noise_variance_ = np.array(variance) if isinstance(variance, list) else variance
         if "classes" in header:
             model.classes_ = _restored_labels(header["classes"], arrays)
+        model._restore_own(header, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"the model file lacks or garbles an entry: {error!r}") from error
     return model
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _parameters(model: Any) -> dict[str, Any]:
@@ -82,7 +64,7 @@ def _parameters(model: Any) -> dict[str, Any]:
     stored = {}
     for name, value in model.get_params(deep=False).items():
         if name == "groups":
-            value = column_groups(model) if callable(value) else value
+            value = model._column_groups() if callable(value) else value
         if name == "tuner":
             value = _tuner_state(value)
         elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
@@ -108,17 +90,6 @@ def _restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:
             value = TUNERS[value["name"]](**options)
         parameters[name] = value
     return parameters
-
-
-def column_groups(model: Any) -> list[str | None]:
-    """The group of each column, None where never penalised, without the outputs' names that per_class adds."""
-    groups: Groups = model.groups_
-    p = model.n_features_in_
-    n_outputs = len(model.coef_) if model.coef_.ndim == 2 else 1
-    index, names = groups.index[:p], groups.names
-    if n_outputs > 1 and (groups.index[p : 2 * p] != index).any():
-        names = tuple(name[: name.rindex("[")] for name in names[: len(names) // n_outputs])
-    return [None if number < 0 else names[number] for number in index]
 
 
 def _as_list(value: Any) -> Any:

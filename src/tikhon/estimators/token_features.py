@@ -9,8 +9,11 @@ A sequence is a list of tokens, and a token one of
 or a sequence is a dense or sparse array with a row per token and a column per feature.
 """
 
+import warnings
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from numbers import Real
 from typing import Any
 
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 
+UNSEEN = -1  # the number of a feature that has none
+
 
 @dataclass(frozen=True, eq=False)
 class TokenFeatures:
@@ -27,15 +32,33 @@ class TokenFeatures:
 
     starts: NDArray[np.int64]
     pointers: NDArray[np.int64]
-    features: NDArray[np.int64]
+    features: NDArray[np.int32]
     values: NDArray[np.float64] | None
+
+
+class Numbering(dict[str, int]):
+    """Numbers names in the order in which they are first asked for, until ``closed``; known ones never leave C."""
+
+    closed = False
+
+    def __missing__(self, name: Any) -> int:
+        if not isinstance(name, str):
+            raise _NotText(name)
+        if self.closed:
+            return UNSEEN
+        number = self[name] = len(self)
+        return number
+
+
+class _NotText(Exception):
+    """A feature in a list that has no name."""
 
 
 @dataclass(eq=False)
 class FeatureEncoder:
     """Numbers for the names of features: learned from the first data, then looked up; unknown ones are left out."""
 
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: Numbering = field(default_factory=Numbering)
     n_columns: int | None = None  # of arrays, which have columns and no names
 
     @property
@@ -54,24 +77,40 @@ class FeatureEncoder:
     def _encode_tokens(self, X: Sequence[Any], *, learn: bool) -> TokenFeatures:
         if not learn and self.n_columns is not None:
             raise InputError("X holds tokens with named features, but the model was fitted to arrays")
-        numbers = self.numbers
-        starts, pointers, features, values = [0], [0], [], []
+        self.numbers.closed = not learn
+        numbered = self.numbers.__getitem__
+        starts, pointers, features = array("q", [0]), array("q", [0]), array("i")
+        values: array[float] | None = None  # made where the first value other than 1 turns up
         for i, sequence in enumerate(X):
             if isinstance(sequence, str | bytes | Mapping) or not isinstance(sequence, Iterable):
                 raise InputError(f"sequence {i} is {_shown(sequence)}: a sequence is a list of tokens or an array")
             for t, token in enumerate(sequence):
-                for name, value in _named(token, i, t):
-                    number = numbers.setdefault(name, len(numbers)) if learn else numbers.get(name)
-                    if number is not None:
-                        features.append(number)
-                        values.append(value)
+                if isinstance(token, list | tuple | set | frozenset):
+                    try:
+                        features.extend(map(numbered, token))
+                    except (_NotText, TypeError) as error:
+                        raise _bad_feature(token, i, t) from error
+                elif isinstance(token, Mapping):
+                    names, amounts = _named(token, i, t)
+                    if amounts is not None:
+                        if values is None:
+                            values = array("d", [1.0]) * len(features)
+                        values.extend(amounts)
+                    features.extend(map(numbered, names))
+                else:
+                    raise InputError(
+                        f"sequence {i}, token {t} is {_shown(token)}: a token is a dict or a list of features"
+                    )
+                if values is not None and len(values) < len(features):
+                    values.extend(repeat(1.0, len(features) - len(values)))
                 pointers.append(len(features))
             starts.append(len(pointers) - 1)
-        weights = np.array(values, np.float64)
-        return TokenFeatures(
-            np.array(starts, np.int64), np.array(pointers, np.int64), np.array(features, np.int64),
-            None if (weights == 1.0).all() else weights,
+        found = TokenFeatures(
+            np.frombuffer(starts, np.int64), np.frombuffer(pointers, np.int64),
+            np.frombuffer(features, np.int32) if len(features) else np.zeros(0, np.int32),
+            None if values is None else np.frombuffer(values, np.float64),
         )  # fmt: skip
+        return found if learn else _without_unseen(found)
 
     def _encode_arrays(self, X: Sequence[Any], *, learn: bool) -> TokenFeatures:
         if not learn and self.n_columns is None:
@@ -88,7 +127,7 @@ class FeatureEncoder:
         lengths = [sequence.shape[0] for sequence in rows]
         return TokenFeatures(
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), stacked.indptr.astype(np.int64),
-            stacked.indices.astype(np.int64), None if (stacked.data == 1.0).all() else stacked.data,
+            stacked.indices.astype(np.int32), None if (stacked.data == 1.0).all() else stacked.data,
         )  # fmt: skip
 
 
@@ -115,32 +154,57 @@ def _rows(sequence: Any, i: int) -> Any:
     return rows
 
 
-def _named(token: Any, i: int, t: int) -> Iterable[tuple[str, float]]:
-    if isinstance(token, Mapping):
-        return [pair for name, value in token.items() for pair in _feature(name, value, i, t)]
-    if isinstance(token, list | tuple | set | frozenset):
-        wrong = [name for name in token if not isinstance(name, str)]
-        if wrong:
-            raise InputError(
-                f"sequence {i}, token {t}: the feature {_shown(wrong[0])} is not text; for values write a dict"
-            )
-        return [(name, 1.0) for name in token]
-    raise InputError(f"sequence {i}, token {t} is {_shown(token)}: a token is a dict or a list of features")
+def warn_of_no_features(found: TokenFeatures) -> None:
+    """Nothing in common with the training data is a mistake far more often than bad luck."""
+    if len(found.pointers) > 1 and len(found.features) == 0:
+        warnings.warn(
+            "no token has a feature that was seen in training: labels follow from transitions alone; are features made in the "
+            "same way?",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
-def _feature(name: Any, value: Any, i: int, t: int) -> list[tuple[str, float]]:
-    if isinstance(value, str):
-        return [(f"{name}={value}", 1.0)]
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [(str(name), 1.0)]
-    if isinstance(value, Real):
-        number = float(value)
-        if not np.isfinite(number):
-            raise InputError(f"sequence {i}, token {t}, feature {name!r}: the value is {number}; values must be finite")
-        return [(str(name), number)]
-    raise InputError(f"sequence {i}, token {t}, feature {name!r}: {_shown(value)} is neither text nor a number")
+def _without_unseen(found: TokenFeatures) -> TokenFeatures:
+    known = found.features != UNSEEN
+    if known.all():
+        return found
+    pointers = np.concatenate([[0], np.cumsum(known)])[found.pointers]
+    return TokenFeatures(
+        found.starts, pointers, found.features[known], None if found.values is None else found.values[known]
+    )
+
+
+def _named(token: Mapping[Any, Any], i: int, t: int) -> tuple[list[str], list[float] | None]:
+    """Names and values of a token's features; None where all values are 1."""
+    names, values, plain = [], [], True
+    for name, value in token.items():
+        if isinstance(value, str):
+            names.append(f"{name}={value}")
+            values.append(1.0)
+        elif value is True:
+            names.append(str(name))
+            values.append(1.0)
+        elif value is not None and value is not False:
+            number = _number(name, value, i, t)
+            names.append(str(name))
+            values.append(number)
+            plain = plain and number == 1.0
+    return names, None if plain else values
+
+
+def _number(name: Any, value: Any, i: int, t: int) -> float:
+    if not isinstance(value, Real):
+        raise InputError(f"sequence {i}, token {t}, feature {name!r}: {_shown(value)} is neither text nor a number")
+    number = float(value)
+    if not np.isfinite(number):
+        raise InputError(f"sequence {i}, token {t}, feature {name!r}: the value is {number}; values must be finite")
+    return number
+
+
+def _bad_feature(token: Iterable[Any], i: int, t: int) -> InputError:
+    wrong = next(name for name in token if not isinstance(name, str))
+    return InputError(f"sequence {i}, token {t}: the feature {_shown(wrong)} is not text; for values write a dict")
 
 
 def _shown(value: Any) -> str:

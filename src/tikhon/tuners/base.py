@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from tikhon.groups import Groups
-from tikhon.objective import Objective, Pair
+from tikhon.objective import Objective, Pair, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver
 
@@ -27,6 +27,7 @@ class Problem:
     n_jobs: int = 1  # threads over pairs
     on_step: OnStep | None = None
     notes: tuple[str, ...] = field(default=())  # what the caller already knows, kept in the result
+    start: Vector | None = None  # weights to begin with, where a caller has some; tuners may ignore them
 
 
 @runtime_checkable

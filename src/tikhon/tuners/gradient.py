@@ -109,13 +109,13 @@ class Gradient:
             relative_curvature=CURVATURE / max(int(learned.sum()), 1),
         )
         journal = Journal(self, problem)
-        start, warm = np.log(natural[learned]), None
+        start, warm = np.log(natural[learned]), _begun(problem, problem.start)
         if self.start is not None:
             start = starting_theta(self.start, problem.groups)
         elif self.settle:
             strengths, weights = _settled(problem, natural, settling.bounds(natural, lower, upper))
             start = np.log(strengths[learned])
-            warm = None if weights is None else Warm((weights,) * len(problem.pairs), ())
+            warm = warm if weights is None else _begun(problem, weights)
         constant = abs(_constant_loss(problem))
         tol, least = limits(self.tol, self.least_gain, CURVATURE, int(learned.sum()))
         stopping = Stopping(
@@ -144,6 +144,10 @@ class Gradient:
             criterion_name="held-out loss per unit of weight", criterion=prior.taken_out(run.state.value, run.state.x),
             status=status, reason=reason, notes=carried, warnings=many_strengths(problem) + bounded,
         )  # fmt: skip
+
+
+def _begun(problem: Problem, weights: Vector | None) -> Warm | None:
+    return None if weights is None else Warm((weights,) * len(problem.pairs), ())
 
 
 def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector | None]:

@@ -1,0 +1,141 @@
+"""What the linear estimators share: from checked columns and parameters to coefficients."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tikhon.errors import InputError
+from tikhon.estimators.base import TunedEstimator, cores
+from tikhon.estimators.checks import (
+    centres,
+    checked_matrix,
+    column_names,
+    column_scales,
+    divided_columns,
+    refuse_huge,
+    warn_of_scales,
+)
+from tikhon.estimators.state import Arrays
+from tikhon.groups import Groups, weight_groups
+from tikhon.objective import Gentle, Matrix, Rows, Vector
+
+SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
+
+
+class LinearEstimator(TunedEstimator):
+    """A matrix of coefficients, one row per output, and intercepts."""
+
+    fit_intercept: bool
+    standardize: bool
+
+    n_features_in_: int
+    coef_: Matrix
+    intercept_: Any  # a float for one target of Ridge, else a vector
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _learn(
+        self,
+        X: Any,
+        row_weights: Vector,
+        *,
+        build: Callable[[Any, Vector], Rows],
+        likelihood: Callable[[Any, Vector], Rows] | None = None,
+        y: NDArray[Any],
+        codes: NDArray[np.intp] | None,
+        n_outputs: int,
+        outputs: Sequence[str] | None,
+    ) -> tuple[Matrix, Vector, Rows]:
+        """Tune and fit; sets the attributes that both estimators have.
+
+        Parameters
+        ----------
+        build : callable
+            The objective from (scaled) X and row weights.
+        likelihood : callable or None
+            The same as a negative log-likelihood, where ``build`` does not give one.
+        codes : array or None
+            Class numbers, to stratify by.
+        outputs : sequence of str or None
+            Names of the outputs where each has its own groups.
+
+        Returns
+        -------
+        coefficients (n_outputs x p, in units of the columns as given), intercepts (n_outputs), the tuned objective
+        """
+        columns = column_names(self)
+        refuse_huge("X", X, columns)
+        groups = self._groups(columns, n_outputs, outputs)
+        tuner = self._checked_tuner(groups)
+        if self.standardize:
+            scales = column_scales(X, row_weights)
+            X = divided_columns(X, scales)
+        else:
+            scales = np.ones(len(columns))
+            warn_of_scales(X, groups, columns, centred=self.fit_intercept)
+        means = centres(X, row_weights) if self.fit_intercept else None
+        if means is not None:
+            X = X - means
+        view = likelihood if tuner.needs_likelihood and likelihood is not None else build
+        objective = view(X, row_weights)
+        # Small products are not worth threads of BLAS; nor are sums over vectors, which is all that is left to it where rough
+        # fits go by gradients.
+        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or (isinstance(objective, Gentle) and objective.is_gentle)
+        result = self._tune(
+            tuner, objective, groups, row_weights, X=X, y=y, codes=codes, one_thread=small, n_jobs=cores(self.n_jobs)
+        )
+        split = n_outputs * len(columns)
+        coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales
+        intercepts = result.weights[split:] if self.fit_intercept else np.zeros(n_outputs)
+        if means is not None:
+            intercepts = intercepts - coefficients @ (means * scales)
+        return coefficients, intercepts, objective
+
+    def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
+        if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
+            raise InputError(
+                "groups='prefix' needs column names and X has none: pass a data frame (a ColumnTransformer makes one "
+                "after set_output(transform='pandas')), or write one group name per column, with a transformer "
+                "groups=[name.split('__')[0] for name in transformer.get_feature_names_out()]"
+            )
+        groups = weight_groups(
+            self.groups, columns, n_outputs=n_outputs, fit_intercept=self.fit_intercept, outputs=outputs
+        )
+        return self._with_strengths(groups)
+
+    def _scores(self, X: Any) -> Matrix:
+        """X coef' + intercept, for X as the user gives it."""
+        check_is_fitted(self)
+        X, _ = checked_matrix(self, X, fitting=False)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+    def _own_state(self, arrays: Arrays) -> dict[str, Any]:
+        arrays["coef"] = self.coef_
+        arrays["intercept"] = np.asarray(self.intercept_)
+        header: dict[str, Any] = {"n_features_in": self.n_features_in_}
+        if hasattr(self, "feature_names_in_"):
+            header["feature_names_in"] = [str(name) for name in self.feature_names_in_]
+        return header
+
+    def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        self.coef_ = arrays["coef"]
+        intercept = arrays["intercept"]
+        self.intercept_ = intercept if intercept.ndim else float(intercept)
+        self.n_features_in_ = header["n_features_in"]
+        if "feature_names_in" in header:
+            self.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+
+    def _column_groups(self) -> list[str | None]:
+        """The group of each column, None where never penalised, without the outputs' names that per_class adds."""
+        groups, p = self.groups_, self.n_features_in_
+        n_outputs = len(self.coef_) if self.coef_.ndim == 2 else 1
+        index, names = groups.index[:p], groups.names
+        if n_outputs > 1 and (groups.index[p : 2 * p] != index).any():
+            names = tuple(name[: name.rindex("[")] for name in names[: len(names) // n_outputs])
+        return [None if number < 0 else names[number] for number in index]
