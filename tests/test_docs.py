@@ -48,9 +48,12 @@ def test_commands_and_options_exist(page: Path) -> None:
         if words[0] == "make":
             assert set(words[1:]) <= set(targets), words
         elif words[0] == "tikhon":
-            assert words[1] in root.commands, words
-            known = {option for parameter in root.commands[words[1]].params for option in parameter.opts}
-            assert {word for word in words[2:] if word.startswith("-")} <= known, words
+            command, depth = root, 1
+            while hasattr(command, "commands"):  # a group of commands, such as tag
+                assert words[depth] in command.commands, words
+                command, depth = command.commands[words[depth]], depth + 1
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words[depth:] if word.startswith("-")} <= known, words
         else:
             assert words[0] in {"pip", "git", "cd"}, f"{words[0]} is not a command that a reader surely has"
 

@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 from tikhon.bench import BENCHES
-from tikhon.bench.scale import CLEAR, SWEEPS, Size, _forget_peak, _peak, _resident, exponent, made_data, measure, steps
+from tikhon.bench.memory import CLEAR, forget_peak, peak, resident
+from tikhon.bench.scale import SWEEPS, Size, exponent, made_data, measure, steps
 from tikhon.report.progress import Silent
 
 
@@ -67,11 +68,11 @@ def test_made_scores_spread_alike_whatever_the_size() -> None:
 def test_peak_memory_is_that_since_the_data_were_made() -> None:
     waste = np.ones(2**24)  # 128 MB, gone before the peak is forgotten
     del waste
-    before = _resident()
-    _forget_peak()
+    before = resident()
+    forget_peak()
     held = np.ones(2**23)
     del held
-    assert _peak() - before == pytest.approx(64.0, abs=4.0)
+    assert peak() - before == pytest.approx(64.0, abs=4.0)
 
 
 def test_a_point_in_a_process_of_its_own() -> None:

@@ -253,7 +253,7 @@ def test_interrupt_during_tuning_keeps_the_best_and_goes_on(run, train, tmp_path
 
     arguments = fit_arguments(train, tmp_path / "m", "--groups", "separate", "--checkpoint", tmp_path / "steps")
     with monkeypatch.context() as patch:
-        patch.setattr(tikhon.cli.fit, "_show_step", interrupting)
+        patch.setattr(tikhon.cli.fit, "show_step", interrupting)
         outcome = run(*arguments)
     assert outcome.code == 130
     assert "interrupted; the best so far is in" in outcome.err

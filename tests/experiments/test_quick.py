@@ -18,7 +18,7 @@ def test_quick(name: str, data_dir: Path, tmp_path: Path) -> None:
     document = json.loads((tmp_path / f"{name}.json").read_text())
     assert document["rows"] == result["rows"]
     assert str(data_dir) not in json.dumps(document)
-    assert (tmp_path / f"{name}.md").read_text().startswith("# Foo, Do, Ng 2009")
+    assert (tmp_path / f"{name}.md").read_text().startswith(f"# {experiment.summary}")
     assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 

@@ -1,5 +1,6 @@
 """Speed beside other libraries, as ratios from one run by ``tikhon bench``: one file each, listed here by name."""
 
+from tikhon.bench.crf import BENCH as CRF
 from tikhon.bench.glm import BENCH as GLM
 from tikhon.bench.grouped_ridge import BENCH as GROUPED_RIDGE
 from tikhon.bench.hypergradient import BENCH as HYPERGRADIENT
@@ -8,6 +9,8 @@ from tikhon.bench.scale import BENCH as SCALE
 from tikhon.bench.text import BENCH as TEXT
 from tikhon.experiments.runner import Experiment as Bench
 
-BENCHES: dict[str, Bench] = {bench.name: bench for bench in (GLM, GROUPED_RIDGE, HYPERGRADIENT, PRICE, SCALE, TEXT)}
+BENCHES: dict[str, Bench] = {
+    bench.name: bench for bench in (CRF, GLM, GROUPED_RIDGE, HYPERGRADIENT, PRICE, SCALE, TEXT)
+}
 
 __all__ = ["BENCHES", "Bench"]

@@ -5,7 +5,6 @@ process of its own, so that its peak memory is its own: what the fit takes beyon
 An exponent is the slope of a line through the logarithms at the larger sizes: at the smaller, fixed costs count.
 """
 
-import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from tikhon import LogisticRegression
 from tikhon.bench.limits import in_fresh_process
+from tikhon.bench.memory import forget_peak, peak, resident
 from tikhon.bench.peers import fit_next_to_nothing
 from tikhon.experiments.fitting import timed
 from tikhon.experiments.output import heading, number, short, table, today, versions
@@ -32,7 +32,6 @@ FITTED = 30.0  # an exponent is fitted to sizes from the largest down to this pa
 SPREAD = 2.0  # standard deviation of the true scores
 SEED = 0
 REPEATS = 3
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 ALLOWED = 1.1  # exponent of time in non-zeros: linear, and what a fit to a few noisy points may add
 
 
@@ -94,10 +93,10 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
 
 def _measured(size: Size, repeats: int) -> Row:
     fit_next_to_nothing(lambda X, y, folds: _fit(sparse.csr_matrix(X) if size.per_row else X, y))
-    baseline = _resident()
+    baseline = resident()
     X, y = made_data(size)
-    before = _resident()
-    _forget_peak()
+    before = resident()
+    forget_peak()
     run = timed(lambda: _fit(X, y), repeats)
     tuning = run.answer.tuning_
     return {
@@ -105,7 +104,7 @@ def _measured(size: Size, repeats: int) -> Row:
         "nonzeros": X.nnz if size.per_row else X.size,
         "baseline_mb": baseline,
         "data_mb": _megabytes(X),
-        "memory_mb": max(0.0, _peak() - before),
+        "memory_mb": max(0.0, peak() - before),
         "status": tuning.status,
         "n_steps": len(tuning.trace),
         "n_fits": tuning.n_fits,
@@ -120,29 +119,6 @@ def _fit(X: Any, y: Any) -> Any:
 def _megabytes(X: Any) -> float:
     arrays = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
     return float(sum(array.nbytes for array in arrays)) / 2**20
-
-
-def _resident() -> float:
-    """Megabytes in use; where the system does not tell, the most that there were."""
-    return _told("VmRSS:")
-
-
-def _peak() -> float:
-    """The most megabytes that were in use since ``_forget_peak``, or where there is none, since the start."""
-    return _told("VmHWM:")
-
-
-def _told(field: str) -> float:
-    if STATUS.exists():
-        for line in STATUS.read_text().splitlines():
-            if line.startswith(field):
-                return float(line.split()[1]) / 1024.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-
-
-def _forget_peak() -> None:
-    if CLEAR.exists():
-        CLEAR.write_text("5")  # the kernel's word for it
 
 
 def plan(quick: bool) -> Plan:

@@ -13,6 +13,7 @@ from tikhon.cli.fit import fit
 from tikhon.cli.inspect import inspect
 from tikhon.cli.predict import predict
 from tikhon.cli.reproduce import reproduce
+from tikhon.cli.tag import tag
 
 app = typer.Typer(
     name="tikhon",
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 for _command in (fit, predict, inspect, demo, reproduce, bench):
     app.command()(_command)
+app.add_typer(tag)
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,5 +64,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _subcommand(arguments: Sequence[str]) -> str:
+    """The part of the command line that names the command, for a hint."""
     names = {command.callback.__name__ for command in app.registered_commands if command.callback is not None}
+    if arguments and arguments[0] == tag.info.name:
+        return (
+            f"{arguments[0]} {arguments[1]} "
+            if arguments[1:] and arguments[1] in ("fit", "predict", "eval")
+            else "tag "
+        )
     return f"{arguments[0]} " if arguments and arguments[0] in names else ""

@@ -122,7 +122,7 @@ def _fitted(estimator: Any, table: "Table", task: Task, checkpoint: Path | None,
     import numpy as np
 
     target = np.asarray(table.target, dtype=np.float64) if task is Task.regression else table.target
-    estimator._on_step = _show_step(bar, estimator.tuner)
+    estimator._on_step = show_step(bar, estimator.tuner)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -139,7 +139,7 @@ def _fitted(estimator: Any, table: "Table", task: Task, checkpoint: Path | None,
     return list(dict.fromkeys(_with_names(str(warning.message), table.columns) for warning in caught))
 
 
-def _show_step(bar: Bar, tuner: Any) -> Callable[["Step"], None]:
+def show_step(bar: Bar, tuner: Any) -> Callable[["Step"], None]:
     most = getattr(tuner, "max_steps", None) or len(getattr(tuner, "values", ())) or None
     name = "fitting" if tuner is None else f"tuning ({tuner.name})"
     bar.start(most, name)

@@ -1,11 +1,13 @@
 """``tikhon inspect``: what a model file holds."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tikhon.cli.console import guarded, write_json
+from tikhon.cli.console import guarded, printable, write_json
+
+STRONGEST = 5  # features of each label
 
 
 @guarded
@@ -16,7 +18,15 @@ def inspect(
     """Show a model's groups, strengths and sizes of weights, and how it was tuned."""
     from tikhon._version import __version__
     from tikhon.cli.loading import load_model
-    from tikhon.cli.tables import group_rows, print_groups, print_trace, print_tuning, trace_rows, tuning_dict
+    from tikhon.cli.tables import (
+        group_rows,
+        print_groups,
+        print_rows,
+        print_trace,
+        print_tuning,
+        trace_rows,
+        tuning_dict,
+    )
     from tikhon.data.safefile import read_file
     from tikhon.estimators.state import FILE_KIND, FILE_VERSION
 
@@ -26,6 +36,8 @@ def inspect(
     groups, trace = group_rows(fitted), trace_rows(fitted.tuning_)
     classes = fitted.classes_.tolist() if hasattr(fitted, "classes_") else None
     columns = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
+    strongest = _strongest(fitted)
+    n_columns = len(fitted.feature_names_) if strongest else int(fitted.n_features_in_)
     if as_json:
         write_json(
             {
@@ -33,20 +45,33 @@ def inspect(
                 "estimator": type(fitted).__name__,
                 "written_by": written_by,
                 "read_by": __version__,
-                "n_columns": int(fitted.n_features_in_),
+                "n_columns": n_columns,
                 "columns": columns or None,
                 "classes": classes,
-                "intercept": fitted.intercept_,
+                "intercept": getattr(fitted, "intercept_", None),
                 "parameters": header.get("parameters"),
                 "groups": groups,
+                **({"strongest": strongest} if strongest else {}),
                 "tuning": tuning_dict(fitted.tuning_) | {"trace": trace},
             }
         )
         return
     kinds = "" if classes is None else f", {len(classes)} classes"
-    print(f"{type(fitted).__name__}: {fitted.n_features_in_} columns{kinds}; written by tikhon {written_by}")
+    noun = "features" if strongest else "columns"
+    print(f"{type(fitted).__name__}: {n_columns} {noun}{kinds}; written by tikhon {written_by}")
     print_groups(groups)
+    print_rows([{"label": label, "strongest features": ", ".join(names)} for label, names in strongest.items()])
     print_tuning(fitted.tuning_)
     for message in fitted.tuning_.warnings:
         print(f"warning: {message}")
     print_trace(trace)
+
+
+def _strongest(model: Any) -> dict[str, list[str]]:
+    """Of a chain CRF, the features that speak most for each label."""
+    if not hasattr(model, "strongest_features"):
+        return {}
+    return {
+        str(label): [printable(name) for name, _ in model.strongest_features(label, STRONGEST)]
+        for label in model.classes_.tolist()
+    }

@@ -35,6 +35,8 @@ def predict(
         check_writable(destination)
         refuse_overwriting(destination, [model, data])
     fitted = load_model(model)
+    if not hasattr(fitted, "n_features_in_"):
+        raise InputError(f"{model}: labels sequences, not rows of a table: use tikhon tag predict")
     if proba and not hasattr(fitted, "classes_"):
         raise InputError(f"{model}: is a regression; --proba needs a classification")
     with progress_bar() as bar:

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from tikhon._version import __version__
 from tikhon.data.libsvm import check_available, data_folder
+from tikhon.data.tagged import check_tagged
 from tikhon.data.text import check_texts
 from tikhon.errors import InputError
 from tikhon.experiments.output import plain, today, versions, write, write_json
@@ -47,12 +48,13 @@ class RowSpec:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """All rows of a run, the settings that they depend on, and the data they need: LIBSVM sets and text sets by name."""
+    """All rows of a run, the settings that they depend on, and the data they need by name: LIBSVM, text, tagged sets."""
 
     config: dict[str, Any]
     rows: Sequence[RowSpec]
     files: Sequence[str] = ()
     texts: Sequence[str] = ()
+    tagged: Sequence[str] = ()
     quick: bool = False
 
 
@@ -87,10 +89,11 @@ class Experiment:
         new_figure(1, 1)  # a missing extra is said now, not after hours
         plan = self.plan(quick)
         folder = None
-        if plan.files or plan.texts:
+        if plan.files or plan.texts or plan.tagged:
             folder = data_folder(data)
             check_available(list(plan.files), folder)
             check_texts(list(plan.texts), folder)
+            check_tagged(plan.tagged, folder)
         rows = self._rows(plan, folder, out, jobs=jobs, progress=progress)
         return self._written(plan, rows, out)
 

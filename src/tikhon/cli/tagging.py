@@ -1,0 +1,163 @@
+"""What the ``tikhon tag`` commands share: sentences, the features that a model was made with, predictions."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from tikhon.cli.console import Bar, InterruptionError, write_json
+from tikhon.cli.loading import load_model
+from tikhon.data.chunk_scores import ChunkCounts, ChunkScores
+from tikhon.data.conll import Sentence, read_conll
+from tikhon.data.token_windows import FeatureMaker, read_template, window_features
+from tikhon.errors import FileFormatError, InputError
+
+MANY = 1000  # sentences whose features are in memory at once while labels are predicted
+
+
+def read_labelled(path: Path, bar: Bar) -> list[Sentence]:
+    """Sentences of at least two columns, the last one being the label."""
+    sentences = _read(path, bar)
+    if len(sentences[0].columns) < 2:
+        raise FileFormatError(f"{path}, line {sentences[0].line}: has 1 column: a line needs a word and, last, a label")
+    return sentences
+
+
+def _read(path: Path, bar: Bar) -> list[Sentence]:
+    bar.start(path.stat().st_size if path.is_file() else None, f"reading {path.name}")
+    return read_conll(path, on_bytes=lambda done, _: bar.to(done, f"reading {path.name}"))
+
+
+def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker:
+    """How features are made: by a template file, or by windows, of words alone with their spelling."""
+    if template is not None:
+        return read_template(template, n_columns)
+    return window_features(n_columns, spelling=features == "spelling" or (features == "auto" and n_columns == 1))
+
+
+def fitted(
+    estimator: Any, sentences: Sequence[Sentence], maker: FeatureMaker, source: Path, checkpoint: Path | None, bar: Bar
+) -> list[str]:
+    """Fit in place; the warnings, each once."""
+    from tikhon.cli.fit import show_step
+
+    bar.start(len(sentences), "making features")
+    X = []
+    for sentence in sentences:
+        X.append(maker.features(sentence))
+        bar.advance(1, "making features")
+    y = [list(sentence.columns[-1]) for sentence in sentences]
+    estimator._on_step = show_step(bar, estimator.tuner)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            estimator.fit(X, y)
+    except KeyboardInterrupt:
+        if not hasattr(estimator, "tuning_"):
+            again = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+            raise InterruptionError(f"no model was written{again}") from None
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from error
+    finally:
+        del estimator._on_step
+    estimator.recipe_ = maker.as_json()
+    return list(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def report(estimator: Any, sentences: Sequence[Sentence], model: Path, messages: list[str], as_json: bool) -> None:
+    from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
+
+    rows = group_rows(estimator)
+    n_tokens = sum(map(len, sentences))
+    if as_json:
+        write_json(
+            {
+                "model": str(model),
+                "sentences": len(sentences),
+                "tokens": n_tokens,
+                "labels": estimator.classes_.tolist(),
+                "features": len(estimator.feature_names_),
+                "groups": rows,
+                "tuning": tuning_dict(estimator.tuning_),
+                "warnings": messages,
+            }
+        )
+        return
+    print(
+        f"{len(sentences)} sentences, {n_tokens} tokens, {len(estimator.classes_)} labels, "
+        f"{len(estimator.feature_names_)} features, {sum(row['weights'] for row in rows)} weights"
+    )
+    print_groups(rows)
+    print_tuning(estimator.tuning_)
+    print(f"model: {model}")
+
+
+def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
+    """The model of a file, and how the features of its tokens are made."""
+    from tikhon import ChainCRF
+
+    model = load_model(path)
+    if not isinstance(model, ChainCRF):
+        raise InputError(f"{path}: is a {type(model).__name__} model; tikhon tag needs one that tikhon tag fit wrote")
+    if model.recipe_ is None:
+        raise InputError(
+            f"{path}: does not say how features are made of columns: it was saved from Python, so predict there as well"
+        )
+    model.n_jobs = jobs
+    try:
+        return model, FeatureMaker.from_json(model.recipe_)
+    except (KeyError, TypeError, ValueError):
+        raise FileFormatError(f"{path}: garbles how features are made") from None
+
+
+def read_for_tagger(path: Path, maker: FeatureMaker, bar: Bar, *, labelled: bool = False) -> list[Sentence]:
+    """Sentences with the columns that the model needs, and with labels if these are asked for."""
+    sentences = _read(path, bar)
+    found, needed = len(sentences[0].columns), maker.n_columns + labelled
+    if found < needed:
+        what = "columns and, after them, the label" if labelled else "columns"
+        raise FileFormatError(f"{path}: has {found} columns; the model needs {maker.n_columns} {what}")
+    return sentences
+
+
+def predictions(
+    tagger: Any, maker: FeatureMaker, sentences: Sequence[Sentence], *, probability: bool = False
+) -> list[list[list[str]]]:
+    """Columns to add: labels and, if asked for, their probabilities; for each sentence a list."""
+    labels: list[list[str]] = []
+    shares: list[list[str]] = []
+    codes = {label: place for place, label in enumerate(tagger.classes_.tolist())}
+    for start in range(0, len(sentences), MANY):
+        X = [maker.features(sentence) for sentence in sentences[start : start + MANY]]
+        found = tagger.predict(X)
+        labels += [list(map(str, one)) for one in found]
+        if probability:
+            for one, marginals in zip(found, tagger.predict_marginals(X), strict=True):
+                shares.append([f"{marginals[t, codes[label]]:.6f}" for t, label in enumerate(one)])
+    return [labels, shares] if probability else [labels]
+
+
+def write_columns(file: IO[bytes], sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]) -> None:
+    """The sentences with more columns, apart by tabs."""
+    for i, sentence in enumerate(sentences):
+        added = [column[i] for column in columns]
+        lines = ("\t".join(token) for token in zip(*sentence.columns, *added, strict=True))
+        file.write(("\n".join(lines) + "\n\n").encode("utf-8"))
+
+
+def chunk_rows(scores: ChunkScores) -> list[dict[str, Any]]:
+    """A row for each kind of chunk and for all; none where labels are not those of chunks."""
+
+    def row(kind: str, counts: ChunkCounts) -> dict[str, Any]:
+        return {
+            "chunk": kind,
+            "precision %": 100.0 * counts.precision,
+            "recall %": 100.0 * counts.recall,
+            "F1 %": 100.0 * counts.f1,
+            "true": counts.true,
+            "predicted": counts.predicted,
+        }
+
+    if not any(scores.by_kind):  # labels without "-" have no kind
+        return []
+    return [*(row(kind, counts) for kind, counts in scores.by_kind.items()), row("all", scores.all)]

@@ -1,0 +1,40 @@
+"""Tagged sentences for the experiments and benches, from ``--data DIR`` or ``TIKHON_DATA``. Nothing is downloaded.
+
+Words first, the label last; chunking has parts of speech between.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tikhon.data.conll import Sentence, read_conll
+from tikhon.data.libsvm import VARIABLE
+from tikhon.errors import InputError
+
+FILES = {
+    "conll2000": ("chunking/conll2000_train.tsv.gz", "chunking/conll2000_test.tsv.gz"),
+    "wnut17": ("ner/wnut17_train.tsv.gz", "ner/wnut17_test.tsv.gz"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tagged:
+    """Sentences to train on and to test on."""
+
+    train: list[Sentence]
+    test: list[Sentence]
+
+
+def load_tagged(name: str, folder: Path) -> Tagged:
+    """The set ``name`` (a key of FILES) of the data folder."""
+    check_tagged([name], folder)
+    train, test = (read_conll(folder / path) for path in FILES[name])
+    return Tagged(train, test)
+
+
+def check_tagged(names: Sequence[str], folder: Path) -> None:
+    """Raise an InputError for the first file that is not there, so that a long run does not end in one."""
+    for name in names:
+        for path in FILES[name]:
+            if not (folder / path).is_file():
+                raise InputError(f"{folder / path} is missing: name the data folder with --data DIR or in {VARIABLE}")

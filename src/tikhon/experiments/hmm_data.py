@@ -1,0 +1,82 @@
+"""Sequences from the hidden Markov model of Do, Foo, Ng 2008, section 5, as encoded chains.
+
+Binary states, the first one at random, each the same as the one before with probability 0.6. A token has 40 binary
+observations: the relevant ones equal the state with probability 0.6, the others are noise.
+
+The CRF has a weight for the state of the first token, for each step between states, and for each observation that is 1 with
+each state.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tikhon.groups import Groups
+from tikhon.models.chain import Chain
+from tikhon.models.chain_layout import UNKNOWN, Layout, Sequences, layout_of
+
+N_OBSERVED = 40
+LENGTH = 10
+N_STATES = 2
+STAYS = 0.6
+AGREES = 0.6
+FIRST = N_OBSERVED  # the feature of first tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Objectives of one run, and what a tuner may tie together."""
+
+    train: Chain
+    holdout: Chain
+    test: Sequences
+    layout: Layout
+
+    @property
+    def unlabelled_test(self) -> Sequences:
+        return replace(self.test, labels=np.full_like(self.test.labels, UNKNOWN))
+
+
+def drawn(n_train: int, n_holdout: int, n_test: int, n_relevant: int, seed: int) -> Draw:
+    """Training, hold-out and test sequences of one run."""
+    rng = np.random.default_rng([seed, n_train, n_relevant])
+    parts = [_sequences(n, n_relevant, rng) for n in (n_train, n_holdout, n_test)]
+    layout = layout_of(parts[0], 1, all_pairs=True)
+    return Draw(Chain(parts[0], layout), Chain(parts[1], layout), parts[2], layout)
+
+
+def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
+    states = np.empty((n, LENGTH), np.int64)
+    states[:, 0] = rng.integers(0, N_STATES, n)
+    for t in range(1, LENGTH):
+        states[:, t] = states[:, t - 1] ^ (rng.random(n) >= STAYS)
+    observed = rng.integers(0, 2, (n, LENGTH, N_OBSERVED))
+    agrees = rng.random((n, LENGTH, n_relevant)) < AGREES
+    observed[:, :, :n_relevant] = np.where(agrees, states[:, :, None], 1 - states[:, :, None])
+    first = np.zeros((n, LENGTH, 1), np.int64)
+    first[:, 0] = 1
+    token, feature = np.nonzero(np.concatenate([observed, first], axis=2).reshape(n * LENGTH, FIRST + 1))
+    per_token = np.bincount(token, minlength=n * LENGTH)
+    return Sequences(
+        np.arange(0, n * LENGTH + 1, LENGTH), np.concatenate([[0], np.cumsum(per_token)]).astype(np.int64),
+        feature.astype(np.int32), None, states.ravel().astype(np.int32), FIRST + 1, N_STATES,
+    )  # fmt: skip
+
+
+def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
+    """One strength for all weights ("single"), one for each ("separate"), or three ("grouped").
+
+    The three are those of transitions and first states, of relevant observations and of noise.
+    """
+    names: tuple[str, ...]
+    if scheme == "single":
+        index, names = np.zeros(layout.n_weights, np.intp), ("all",)
+    elif scheme == "separate":
+        index = np.arange(layout.n_weights)
+        names = tuple(f"weight {place}" for place in index)
+    else:
+        feature = layout.pair_features
+        of_pairs = np.where(feature == FIRST, 0, np.where(feature < n_relevant, 1, 2))
+        index = np.concatenate([of_pairs, np.zeros(layout.n_weights - layout.n_pairs, np.int64)])
+        names = ("transitions", "relevant", "noise")
+    return Groups(index.astype(np.intp), names, np.full(len(names), np.nan))
