@@ -33,11 +33,11 @@ def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
                     continue
                 row, into, came = edge_scores[h, j], now[second * j], back[t, second * j]
                 source = h if second == 1 else j
-                for k in range(n_labels):
+                for k in range(width):  # always stored, which vectorises; padding is never read
                     total = so_far + row[k]
-                    if total > into[k]:
-                        into[k] = total
-                        came[k] = source
+                    better = total > into[k]
+                    came[k] = source if better else came[k]
+                    into[k] = total if better else into[k]
         for h in range(n_before):
             for k in range(n_labels):
                 best[h, k] = now[h, k] + raw[t, k]
