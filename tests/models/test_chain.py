@@ -71,6 +71,37 @@ def test_it_is_an_objective_like_the_others(order, unknown, rng):
     check_objective(objective, rng)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_the_diagonal_is_exact_for_features_that_no_sequence_has_twice(order, scale, rng):
+    """With sequences of three tokens at most, and features of their own, also steps are not repeated by chance."""
+    n = sum(LENGTHS)
+    place = np.concatenate([np.arange(length) for length in LENGTHS])
+    data = Sequences(
+        starts=np.concatenate([[0], np.cumsum(LENGTHS)]).astype(np.int64), pointers=np.arange(n + 1), values=rng.normal(size=n),
+        features=place.astype(np.int32), labels=rng.integers(0, 3, n).astype(np.int32), n_features=max(LENGTHS), n_labels=3,
+    )  # fmt: skip
+    layout = layout_of(data, order, all_pairs=True)
+    row_weights = rng.uniform(0.5, 2.0, len(LENGTHS))
+    weights = scale * rng.normal(size=layout.n_weights)
+    found = Chain(data, layout, row_weights=row_weights).hessian_diagonal(weights)
+    exact = np.diag(naive.chain_loss(data, layout, weights, row_weights)[2])
+    np.testing.assert_allclose(found[: layout.n_pairs], exact[: layout.n_pairs], atol=1e-10)
+    assert (found[layout.n_pairs :] >= 0.0).all()
+
+
+def test_the_diagonal_of_single_steps_is_exact(rng):
+    data = Sequences(
+        starts=np.array([0, 2, 4]), pointers=np.arange(5), values=None, features=np.zeros(4, np.int32),
+        labels=np.array([0, 1, 2, 2], np.int32), n_features=1, n_labels=3,
+    )  # fmt: skip
+    layout = layout_of(data, 1, all_pairs=True)
+    weights = rng.normal(size=layout.n_weights)
+    exact = np.diag(naive.chain_loss(data, layout, weights, np.ones(2))[2])
+    found = Chain(data, layout).hessian_diagonal(weights)
+    np.testing.assert_allclose(found[layout.n_pairs :], exact[layout.n_pairs :], atol=1e-10)
+
+
 def test_threads_give_the_same_bits(rng):
     data = made(rng, n_labels=5)
     layout = layout_of(data, 2)

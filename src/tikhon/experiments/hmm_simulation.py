@@ -110,7 +110,7 @@ def plan(quick: bool) -> Plan:
 def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
     entries = [_of_setting(rows, *setting) for setting in made.config["settings"]]
     best = max(entries, key=lambda entry: entry["gain"])
-    over_one = max(entries, key=lambda entry: entry["relative_gain_over_one"])
+    over_one = max(entries, key=lambda entry: entry["gain_over_one"])
     summary = {
         "grouped_is_best": [_name(entry) for entry in entries if entry["grouped_is_best"]],
         "grouped_is_not_best": [_name(entry) for entry in entries if not entry["grouped_is_best"]],

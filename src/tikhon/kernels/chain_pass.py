@@ -285,6 +285,68 @@ def product_pass(
 
 
 @compiled
+def diagonal_pass(
+    first: int, last: int, tokens: Tokens, lists: Lists, weights: Scores, table: EdgeTable, row_weights: Array, into: Scores
+) -> None:  # fmt: skip
+    """Adds the variances of labels and of steps, token by token, to ``into``: those of log Z alone, labels not given.
+
+    Between tokens labels vary together, which matters only to features that a sequence has more than once. Where
+    probabilities are not scaled, steps count as if they were certain never to be seen again: p instead of p (1 - p).
+    """
+    edges = table.edges
+    n_before, n_labels, width = edges.shape
+    most = longest(first, last, tokens)
+    raw, ex, nodes = np.empty((most, width)), np.empty((most, width)), np.empty((most, width))
+    alpha, sums = np.empty((most, n_before, width)), np.empty(most)
+    beta, ahead = np.zeros((2, n_before, width)), np.empty((most, n_labels if n_before > 1 else 1, width))
+    unused, no_rates, no_edge_rates = np.zeros(edges.shape), np.zeros((most, width)), np.zeros(edges.shape)
+    for i in range(first, last):
+        weight, start = row_weights[i], tokens.starts[i]
+        length = tokens.starts[i + 1] - start
+        if weight == 0.0:
+            continue
+        labels = tokens.labels[start : start + length]
+        for t in range(length):
+            score(start + t, tokens, lists, weights, raw[t])
+            nodes[t] = 0.0
+        exponentials(raw, length, n_labels, labels, False, ex)
+        if not table.scaled or forward(ex, length, edges, alpha, sums) == UNREACHED:
+            unused[:] = 0.0
+            in_logs(raw, no_rates, length, labels, False, weights.edges, no_edge_rates, 1.0, False, nodes, unused)
+            into.edges[:] += weight * unused
+        else:
+            backward(ex, length, edges, alpha, sums, 1.0, beta, ahead, nodes, unused)
+            for t in range(length - 1):
+                for h in range(n_before):
+                    for j in range(n_labels):
+                        a, row = alpha[t, h, j], edges[h, j]
+                        reach, found = ahead[t, j if n_before > 1 else 0], into.edges[h, j]
+                        for k in range(width):
+                            share = a * row[k] * reach[k]
+                            found[k] += weight * share * (1.0 - share)
+        for t in range(length):
+            for k in range(width):
+                nodes[t, k] = weight * nodes[t, k] * (1.0 - nodes[t, k]) if k < n_labels else 0.0
+            scatter_squares(start + t, tokens, lists, nodes[t], into)
+
+
+@compiled
+def scatter_squares(token: int, tokens: Tokens, lists: Lists, by_label: Array, into: Scores) -> None:
+    """As ``scatter``, with the squares of the features' values."""
+    weighted = len(tokens.values) > 0
+    for p in range(tokens.pointers[token], tokens.pointers[token + 1]):
+        value = tokens.values[p] * tokens.values[p] if weighted else 1.0
+        feature = tokens.features[p]
+        if p < tokens.middles[token]:
+            row = into.dense[feature]
+            for k in range(len(by_label)):
+                row[k] += value * by_label[k]
+        else:
+            for q in range(np.uint64(lists.pointers[feature]), np.uint64(lists.pointers[feature + 1])):
+                into.sparse[q] += value * by_label[lists.labels[q]]
+
+
+@compiled
 def score_sequence(
     start: int,
     length: int,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.chain_pass import EdgeTable, Scores, gradient_pass, product_pass
+from tikhon.kernels.chain_pass import EdgeTable, Scores, diagonal_pass, gradient_pass, product_pass
 from tikhon.models.chain_layout import UNKNOWN, Layout, Sequences, added, step_codes
 from tikhon.models.chunks import chunks_of, mapped
 from tikhon.models.memo import LastPoint
@@ -124,6 +124,21 @@ class Chain:
             return self.layout.collected(reduce(added, mapped(one, self._work(), self.n_threads)))
 
         return product
+
+    def hessian_diagonal(self, weights: Vector) -> Vector:
+        """Of log Z, by the variances of single labels and steps: exact for features that no sequence has twice.
+
+        For a preconditioner, and for strengths to begin with, that is near enough.
+        """
+        scores = self.layout.scores(weights)
+        table = edge_table(scores.edges, self.layout.n_labels)
+
+        def one(work: Work) -> Scores:
+            chunk, into = work
+            diagonal_pass(*chunk, self._tokens, self.layout.lists, scores, table, self.row_weights, into)
+            return into
+
+        return self.layout.collected(reduce(added, mapped(one, self._work(), self.n_threads)))
 
     def _work(self) -> Iterator[Work]:
         """Chunks of sequences, each with zeros to add to; these are made here, since threads have heaps of their own."""
