@@ -5,6 +5,7 @@ that were found and to the same tolerance.
 """
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,9 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
         n_jobs=params["threads"],
     )
     start = time.perf_counter()
-    model.fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
     tuned = time.perf_counter()
     plain = ChainCRF(groups=model.groups, tuner=None, strengths=model.strengths_, n_jobs=params["threads"]).fit(X, y)
     fitted = time.perf_counter()
@@ -69,6 +72,7 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
         "fit_iterations": plain.n_iter_,
         "n_steps": len(model.tuning_.trace),
         "status": model.tuning_.status,
+        "warnings": [str(one.message) for one in caught],
         "strengths": model.strengths_,
         "n_weights": sum(map(len, model.weights_by_group().values())),
     }
