@@ -4,6 +4,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
@@ -148,6 +149,8 @@ def test_all_forms_of_input_make_the_same_model(rng):
         (dicts, y, {}),
         (lists, y, {}),
         ([sp.csr_array(one) for one in arrays], y, {}),
+        ([pd.DataFrame(one) for one in arrays], pd.Series(y), {}),
+        (pd.DataFrame(flat), pd.Series(flat_y), {"lengths": lengths}),
         ([one.astype(np.int8) for one in arrays], [np.array(labels) for labels in y], {}),
         (flat, flat_y, {"lengths": lengths}),
         (sp.coo_array(flat), flat_y, {"lengths": lengths}),

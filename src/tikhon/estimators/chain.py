@@ -189,7 +189,7 @@ class ChainCRF(TunedEstimator):
         Parameters
         ----------
         X : list of sequences, or with ``lengths`` an array or list of tokens
-            A sequence is a list of tokens, or a dense or sparse array with a row per token and a column per feature. A
+            A sequence is a list of tokens, or a dense or sparse array or a data frame with a row per token. A
             token is a list of feature names, or a dict from names to values: text makes the feature "name=text", a number
             the feature "name" of that value, True the feature "name", False and None none.
         y : list of lists of labels, or with ``lengths`` a flat array or list

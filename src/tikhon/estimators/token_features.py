@@ -70,6 +70,7 @@ class FeatureEncoder:
         return list(self.numbers) if self.n_columns is None else [f"x{j}" for j in range(self.n_columns)]
 
     def encode(self, X: Sequence[Any], *, learn: bool) -> TokenFeatures:
+        X = [_without_names(sequence) for sequence in X]
         if len(X) > 0 and _is_array(X[0]):
             return self._encode_arrays(X, learn=learn)
         return self._encode_tokens(X, learn=learn)
@@ -129,6 +130,11 @@ class FeatureEncoder:
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), stacked.indptr.astype(np.int64),
             stacked.indices.astype(np.int32), None if (stacked.data == 1.0).all() else stacked.data,
         )  # fmt: skip
+
+
+def _without_names(sequence: Any) -> Any:
+    """The values of a data frame; columns are told apart by their place, as those of arrays."""
+    return sequence.to_numpy() if hasattr(sequence, "columns") and hasattr(sequence, "to_numpy") else sequence
 
 
 def _is_array(sequence: Any) -> bool:
