@@ -91,6 +91,15 @@ class Baseline(Objective, Protocol):
 
 
 @runtime_checkable
+class Natural(Objective, Protocol):
+    """An objective that knows how large its weights tend to be: where a search for strengths starts."""
+
+    def natural_strengths(self) -> Vector:
+        """The strength of each weight, were it all there is to say about it; it follows the units of the features."""
+        ...
+
+
+@runtime_checkable
 class Preconditioned(Objective, Protocol):
     """An objective that offers more than its diagonal: an approximate inverse of its penalised Hessian."""
 
@@ -104,8 +113,8 @@ class Gentle(Objective, Protocol):
     """An objective that knows whether its weights hardly depend on each other, as those of rare words do."""
 
     @property
-    def is_gentle(self) -> bool:
-        """Do gradients alone bring a rough fit in fewer passes over the data than Newton's method takes?"""
+    def gentle_tol(self) -> float:
+        """The residual down to which gradients alone take fewer passes over the data than Newton's method; inf: never."""
         ...
 
 

@@ -102,6 +102,20 @@ def test_the_diagonal_of_single_steps_is_exact(rng):
     np.testing.assert_allclose(found[layout.n_pairs :], exact[layout.n_pairs :], atol=1e-10)
 
 
+def test_natural_strengths_are_mean_squares_of_what_tokens_have(rng):
+    data = made(rng, n_labels=5, valued=True)
+    layout = layout_of(data, 1, all_pairs=True)
+    found = Chain(data, layout, row_weights=rng.uniform(0.5, 2.0, len(LENGTHS))).natural_strengths()
+    for strength, feature in zip(found, layout.pair_features, strict=False):
+        assert strength == pytest.approx(np.mean(data.values[data.features == feature] ** 2))
+    np.testing.assert_array_equal(found[layout.n_pairs :], 1.0)
+
+
+def test_natural_strengths_of_features_without_values_are_1(rng):
+    data = made(rng)
+    np.testing.assert_array_equal(Chain(data, layout_of(data, 2, all_pairs=False)).natural_strengths(), 1.0)
+
+
 def test_threads_give_the_same_bits(rng):
     data = made(rng, n_labels=5)
     layout = layout_of(data, 2)

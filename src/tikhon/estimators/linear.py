@@ -86,7 +86,8 @@ class LinearEstimator(TunedEstimator):
         objective = view(X, row_weights)
         # Small products are not worth threads of BLAS; nor are sums over vectors, which is all that is left to it where rough
         # fits go by gradients.
-        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or (isinstance(objective, Gentle) and objective.is_gentle)
+        is_gentle = isinstance(objective, Gentle) and objective.gentle_tol < np.inf
+        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or is_gentle
         result = self._tune(
             tuner, objective, groups, row_weights, X=X, y=y, codes=codes, one_thread=small, n_jobs=cores(self.n_jobs)
         )

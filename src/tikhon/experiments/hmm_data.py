@@ -67,7 +67,7 @@ def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
 def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
     """One strength for all weights ("single"), one for each ("separate"), or three ("grouped").
 
-    The three are those of transitions and first states, of relevant observations and of noise.
+    The three are those of transitions and first states, of relevant observations and of noise, where there is any.
     """
     names: tuple[str, ...]
     if scheme == "single":
@@ -79,5 +79,5 @@ def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
         feature = layout.pair_features
         of_pairs = np.where(feature == FIRST, 0, np.where(feature < 2 * n_relevant, 1, 2))
         index = np.concatenate([of_pairs, np.zeros(layout.n_weights - layout.n_pairs, np.int64)])
-        names = ("transitions", "relevant", "noise")
+        names = ("transitions", "relevant", "noise") if n_relevant < N_OBSERVED else ("transitions", "relevant")
     return Groups(index.astype(np.intp), names, np.full(len(names), np.nan))

@@ -15,6 +15,7 @@ from tikhon.objective import Product, Vector
 
 Work: TypeAlias = tuple[tuple[int, int], Scores]
 
+GENTLE_TOL = 1e-8  # below, line searches drown in rounding
 WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
 
 
@@ -60,9 +61,9 @@ class Chain:
         return len(self.row_weights)
 
     @property
-    def is_gentle(self) -> bool:
-        """Features of tokens are many and rare: gradients alone bring a rough fit."""
-        return True
+    def gentle_tol(self) -> float:
+        """Features of tokens are many and rare, and products cost two gradients: down to 1e-6 those take a quarter."""
+        return GENTLE_TOL
 
     def baseline_weights(self) -> Vector:
         return np.zeros(self.n_weights)
@@ -83,6 +84,17 @@ class Chain:
             spread = _spread(self._counts(token_weights, n))
             curvature.append(spread[np.ravel_multi_index(tuple(rows.T), (layout.n_labels,) * n)])
         return np.concatenate(curvature)
+
+    def natural_strengths(self) -> Vector:
+        """The mean square of each feature's values, 1 for steps: a weight changes the log-odds of a label by about 1.
+
+        Curvature is no guide here: most features are rare, and the weights that the few tokens decide are no larger.
+        """
+        tokens, layout, all_rows = self._tokens, self.layout, np.ones(self.n_rows)
+        counts = layout.squares(tokens._replace(values=np.empty(0)), all_rows)
+        squares = layout.squares(tokens, all_rows)
+        means = np.divide(squares, counts, out=np.ones_like(counts), where=squares > 0.0)
+        return np.concatenate([means[layout.pair_features], np.ones(layout.n_weights - layout.n_pairs)])
 
     def _counts(self, token_weights: Vector, n: int) -> Vector:
         """How often n labels follow each other, weighted, by their code."""

@@ -22,6 +22,7 @@ BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what s
 MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
+GENTLE_TOL = 5e-4  # where rough fits end
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
 
 
@@ -48,6 +49,11 @@ class Design:
     @property
     def is_sparse(self) -> bool:
         return bool(sp.issparse(self.X))
+
+    @property
+    def gentle_tol(self) -> float:
+        """Down to which residual L-BFGS takes half of Newton's passes; the weights of dense columns depend on each other."""
+        return GENTLE_TOL if self.is_sparse else np.inf
 
     @property
     def n_stored(self) -> int:

@@ -84,8 +84,8 @@ class Logistic:
         return self._design.preconditioner(self.curvature(weights)[:, None], strength)
 
     @property
-    def is_gentle(self) -> bool:
-        return self._design.is_sparse
+    def gentle_tol(self) -> float:
+        return self._design.gentle_tol
 
     def hessian_matrix(self, weights: Vector) -> Matrix:
         return self._design.gram(self.curvature(weights))

@@ -118,8 +118,8 @@ class Softmax:
         return self._design.gram_cost(1) <= MOST_BLOCK_COST
 
     @property
-    def is_gentle(self) -> bool:
-        return self._design.is_sparse and not self._class_factors_are_cheap
+    def gentle_tol(self) -> float:
+        return np.inf if self._class_factors_are_cheap else self._design.gentle_tol
 
     def _class_factors(self, curvature: Matrix, strength: Vector) -> Product:
         """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""

@@ -12,7 +12,6 @@ from tikhon.solvers.newton_cg import NewtonCG
 from tikhon.solvers.penalised import penalised
 
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
-ROUGH = 5e-4  # residual from which a fit is rough: gradients alone get there in half of the passes over sparse data
 ROUGH_SHARE = 0.5  # of the residual asked for: theirs falls before the value does
 
 
@@ -32,7 +31,7 @@ def prefers_factors(objective: Objective) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """Newton by factorisation where that is cheap; else rough fits of sparse data by L-BFGS, others by conjugate gradients.
+    """Newton by factorisation where that is cheap; else L-BFGS where it takes fewer passes, or conjugate gradients.
 
     Where the data are nearly separable, as many rare words make them, the loss falls like an exponential and a Newton
     step adds 1 to each margin, however well it is solved: 20 newsgroups take 156 passes to a residual of 1e-3, L-BFGS 37.
@@ -47,7 +46,7 @@ class Auto:
         tol = self.tol if tol is None else tol
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
-        if tol >= ROUGH and isinstance(objective, Gentle) and objective.is_gentle:
+        if isinstance(objective, Gentle) and tol >= objective.gentle_tol:
             if start is not None:
                 problem = penalised(objective, strength)
                 start = problem.resized(problem.starting(start))

@@ -103,12 +103,14 @@ class Descending:
         stopping: Stopping,
         *,
         accuracy: float,
+        enough_accuracy: float = 0.0,
         warm: Warm | None = None,
     ) -> None:
         self._problem, self._descent, self._journal, self._stopping = problem, descent, journal, stopping
         self._evaluate_at = evaluate
         self.state = descent.start(start)
         self._accuracy, self._error, self._decrease = accuracy, 0.0, np.inf
+        self._enough = max(enough_accuracy, FINEST_ACCURACY)  # unless a change drowns in the error of the fits
         self._poor = False  # is the best evaluation one that could not be trusted?
         self.warm = warm
         self._restore()
@@ -211,7 +213,7 @@ class Descending:
                 self._poor = bool(found.poor)
                 self.warm, self._error = found.warm, found.error
                 relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
-                self._accuracy = float(np.clip(ACCURACY_SHARE * relative, FINEST_ACCURACY, self._accuracy))
+                self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
             elif not rejected:
                 notes.append(f"damped (the {self._stopping.noun} did not fall)")
         self._record(theta, found, after.accepted, "; ".join(notes))

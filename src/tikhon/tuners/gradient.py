@@ -22,6 +22,9 @@ from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, 
 from tikhon.tuners.workers import workers
 
 FIRST_ACCURACY = 0.1  # of linear solves at the start; fits are far more accurate
+ENOUGH_ACCURACY = (
+    0.05  # where chance ends the descent: a gradient that is as close as that points to the same strengths
+)
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
@@ -128,14 +131,18 @@ class Gradient:
             noun="held-out loss",
         )
         prior = strength_prior(problem, natural, self.prior_deviation)
+        enough = 0.0 if self.least_gain is None else ENOUGH_ACCURACY
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
 
             def evaluate(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
-                return hypergradient(problem, theta, accuracy=accuracy, hessian=self.hessian, warm=warm, mapper=mapper)
+                return hypergradient(
+                    problem, theta, accuracy=accuracy, enough=enough, hessian=self.hessian, warm=warm, mapper=mapper
+                )
 
             run = Descending(
-                problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm
-            )
+                problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY,
+                enough_accuracy=enough, warm=warm,
+            )  # fmt: skip
             status, reason = run.descend()
         strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
         bounded = bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper))

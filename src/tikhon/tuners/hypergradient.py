@@ -36,6 +36,7 @@ def hypergradient(
     theta: Vector,
     *,
     accuracy: float = 1e-8,
+    enough: float = 0.0,
     hessian: HessianMethod = "analytic",
     warm: Warm | None = None,
     mapper: Mapper | None = None,
@@ -44,7 +45,8 @@ def hypergradient(
 
     dL/dtheta_g = -exp(theta_g) sum_{j in g} w_j x_j where (hess train + diag s) x = grad holdout, equations (10) and
     (11): **one** linear solve per pair, however many groups there are. The value is corrected by x'r, where r is what
-    is left of the training gradient: the first-order effect of stopping a fit early.
+    is left of the training gradient: the first-order effect of stopping a fit early. Fits and linear solves are made with
+    ``accuracy``, but no linear solve with more than is ``enough``.
     """
     groups, pairs = problem.groups, problem.pairs
     strengths = groups.strengths(theta)
@@ -53,7 +55,7 @@ def hypergradient(
     def evaluate(k: int) -> _OnePair:
         weights = warm.weights[k] if warm is not None and warm.weights else None
         adjoint = warm.adjoints[k] if warm is not None and warm.adjoints else None
-        return _one_pair(problem, pairs[k], strength, accuracy, hessian, weights, adjoint)
+        return _one_pair(problem, pairs[k], strength, accuracy, max(accuracy, enough), hessian, weights, adjoint)
 
     mapper = mapper or _in_turn
     parts: list[_OnePair] = mapper(evaluate, range(len(pairs)))
@@ -77,21 +79,21 @@ def _in_turn(function: object, items: Sequence[int]) -> list[_OnePair]:
 
 
 def _one_pair(
-    problem: Problem, pair: Pair, strength: Vector, accuracy: float, hessian: HessianMethod, start: Vector | None,
-    adjoint_start: Vector | None,
+    problem: Problem, pair: Pair, strength: Vector, accuracy: float, solve_accuracy: float, hessian: HessianMethod,
+    start: Vector | None, adjoint_start: Vector | None,
 ) -> _OnePair:  # fmt: skip
     fit_tol = FIT_SHARE * accuracy
     fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
     inner = penalised(pair.train, strength)
     loss, right = pair.holdout.loss_gradient(fit.weights)
     right = inner.project(right)
-    adjoint, residual, n_products, solved = _adjoint(inner, fit.weights, right, accuracy, hessian, adjoint_start)
+    adjoint, residual, n_products, solved = _adjoint(inner, fit.weights, right, solve_accuracy, hessian, adjoint_start)
     left_over = inner.value_gradient(fit.weights)[2]
     poor = ""
     if fit.status != "converged" and fit.residual > 10.0 * fit_tol:
         poor = f"fit: {fit.reason}"
     elif not solved:
-        poor = f"linear solve stopped at residual {residual:.1e}, {accuracy:.1e} was asked"
+        poor = f"linear solve stopped at residual {residual:.1e}, {solve_accuracy:.1e} was asked"
     return _OnePair(
         float(loss), float(adjoint @ left_over), problem.groups.collect(fit.weights * adjoint), fit.residual, residual,
         poor, fit.n_iter, fit.n_products + n_products, fit.weights, adjoint,

@@ -6,7 +6,7 @@ import numpy as np
 
 from tikhon.errors import InputError
 from tikhon.groups import Groups
-from tikhon.objective import Baseline, Diagonal, Objective, Vector
+from tikhon.objective import Baseline, Diagonal, Natural, Objective, Vector
 from tikhon.tuners.base import Problem, Start
 
 NATURAL_SHARE = 0.03  # of the curvature
@@ -48,11 +48,13 @@ def check_pairs(problem: Problem, tuner: str) -> None:
 
 
 def natural_strengths(objective: Objective, groups: Groups) -> Vector:
-    """A strength for each group that follows the units of its columns: 3 % of the mean curvature of its weights.
+    """A strength for each group that follows the units of its columns: the mean of what the objective tells.
 
-    The best single strength was between 0.03 % and 20 % of it on the LIBSVM sets of the 2009 paper. 1 where the
-    objective does not tell its curvature, or has none.
+    Else 3 % of the mean curvature of its weights: the best single strength was between 0.03 % and 20 % of it on the LIBSVM
+    sets of the 2009 paper. 1 where the objective does not tell its curvature either, or has none.
     """
+    if isinstance(objective, Natural):
+        return groups.collect(objective.natural_strengths()) / np.maximum(groups.sizes, 1)
     if isinstance(objective, Baseline):
         diagonal = objective.baseline_curvature()
     elif isinstance(objective, Diagonal):
