@@ -15,7 +15,7 @@ from tikhon.objective import Product, Vector
 
 Work: TypeAlias = tuple[tuple[int, int], Scores]
 
-GENTLE_TOL = 1e-8  # below, line searches drown in rounding
+MANY_WEIGHTS, MANY_TOL, FEW_TOL = 10_000, 1e-6, 5e-4  # residuals down to which fits go by gradients alone
 WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
 
 
@@ -62,8 +62,11 @@ class Chain:
 
     @property
     def gentle_tol(self) -> float:
-        """Features of tokens are many and rare, and products cost two gradients: down to 1e-6 those take a quarter."""
-        return GENTLE_TOL
+        """Where features are many and rare, gradients alone take a quarter of the passes, a product counted as two.
+
+        A few weights with strengths far apart are another matter: conjugate gradients end there, L-BFGS hardly.
+        """
+        return MANY_TOL if self.n_weights >= MANY_WEIGHTS else FEW_TOL
 
     def baseline_weights(self) -> Vector:
         return np.zeros(self.n_weights)
