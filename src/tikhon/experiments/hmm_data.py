@@ -3,8 +3,8 @@
 Binary states, the first one at random, each the same as the one before with probability 0.6. A token has 40 binary
 observations: the relevant ones equal the state with probability 0.6, the others are noise.
 
-The CRF has a weight for the state of the first token, for each step between states, and for each value of each observation
-with each state.
+The CRF has a weight for the state of the first token, for each step between states, and for each observation that is 1 with
+each state.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ LENGTH = 10
 N_STATES = 2
 STAYS = 0.6
 AGREES = 0.6
-FIRST = 2 * N_OBSERVED  # the feature of first tokens; value v of observation j is feature 2 j + v
+FIRST = N_OBSERVED  # the feature of first tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class Draw:
 
     train: Chain
     holdout: Chain
+    both: Chain  # training and hold-out sequences
     test: Sequences
     layout: Layout
 
@@ -40,9 +41,11 @@ class Draw:
 def drawn(n_train: int, n_holdout: int, n_test: int, n_relevant: int, seed: int) -> Draw:
     """Training, hold-out and test sequences of one run."""
     rng = np.random.default_rng([seed, n_train, n_relevant])
-    parts = [_sequences(n, n_relevant, rng) for n in (n_train, n_holdout, n_test)]
-    layout = layout_of(parts[0], 1, all_pairs=True)
-    return Draw(Chain(parts[0], layout), Chain(parts[1], layout), parts[2], layout)
+    learned_from, test = (_sequences(n, n_relevant, rng) for n in (n_train + n_holdout, n_test))
+    layout = layout_of(learned_from, 1, all_pairs=True)
+    both = Chain(learned_from, layout)
+    in_training = (np.arange(n_train + n_holdout) < n_train).astype(np.float64)
+    return Draw(both.reweighted(in_training), both.reweighted(1.0 - in_training), both, test, layout)
 
 
 def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
@@ -53,10 +56,9 @@ def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
     observed = rng.integers(0, 2, (n, LENGTH, N_OBSERVED))
     agrees = rng.random((n, LENGTH, n_relevant)) < AGREES
     observed[:, :, :n_relevant] = np.where(agrees, states[:, :, None], 1 - states[:, :, None])
-    active = np.zeros((n * LENGTH, FIRST + 1), bool)
-    np.put_along_axis(active, 2 * np.arange(N_OBSERVED) + observed.reshape(n * LENGTH, N_OBSERVED), True, axis=1)
-    active[::LENGTH, FIRST] = True
-    token, feature = np.nonzero(active)
+    first = np.zeros((n, LENGTH, 1), np.int64)
+    first[:, 0] = 1
+    token, feature = np.nonzero(np.concatenate([observed, first], axis=2).reshape(n * LENGTH, FIRST + 1))
     per_token = np.bincount(token, minlength=n * LENGTH)
     return Sequences(
         np.arange(0, n * LENGTH + 1, LENGTH), np.concatenate([[0], np.cumsum(per_token)]).astype(np.int64),
@@ -77,7 +79,7 @@ def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
         names = tuple(f"weight {place}" for place in index)
     else:
         feature = layout.pair_features
-        of_pairs = np.where(feature == FIRST, 0, np.where(feature < 2 * n_relevant, 1, 2))
+        of_pairs = np.where(feature == FIRST, 0, np.where(feature < n_relevant, 1, 2))
         index = np.concatenate([of_pairs, np.zeros(layout.n_weights - layout.n_pairs, np.int64)])
         names = ("transitions", "relevant", "noise") if n_relevant < N_OBSERVED else ("transitions", "relevant")
     return Groups(index.astype(np.intp), names, np.full(len(names), np.nan))
