@@ -12,7 +12,9 @@ def test_the_data_have_the_probabilities_of_the_paper():
     states = data.labels.reshape(-1, LENGTH)
     observed = np.zeros((data.n_tokens, FIRST + 1))
     np.add.at(observed, (np.repeat(np.arange(data.n_tokens), np.diff(data.pointers)), data.features), 1.0)
-    agrees = (observed[:, :FIRST] == data.labels[:, None]).mean(axis=0)
+    values = observed[:, 1:FIRST:2]
+    np.testing.assert_array_equal(observed[:, 0:FIRST:2], 1 - values)
+    agrees = (values == data.labels[:, None]).mean(axis=0)
     error = 5.0 * np.sqrt(0.25 / data.n_tokens)
     assert states[:, 0].mean() == pytest.approx(0.5, abs=5.0 * np.sqrt(0.25 / len(states)))
     assert (states[:, 1:] == states[:, :-1]).mean() == pytest.approx(0.6, abs=error)
@@ -29,12 +31,12 @@ def test_runs_differ_and_repeat():
 
 def test_weights_are_tied_as_the_paper_ties_them():
     layout = drawn(5, 2, 2, n_relevant=7, seed=0).layout
-    assert layout.n_weights == 2 * N_OBSERVED + 2 + 4
+    assert layout.n_weights == 4 * N_OBSERVED + 2 + 4
     assert tied(layout, "single", 7).sizes.tolist() == [layout.n_weights]
     assert tied(layout, "separate", 7).count == layout.n_weights
     grouped = tied(layout, "grouped", 7)
     assert dict(zip(grouped.names, grouped.sizes.tolist(), strict=True)) == {
-        "transitions": 6, "relevant": 2 * 7, "noise": 2 * (N_OBSERVED - 7),
+        "transitions": 6, "relevant": 4 * 7, "noise": 4 * (N_OBSERVED - 7),
     }  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 Binary states, the first one at random, each the same as the one before with probability 0.6. A token has 40 binary
 observations: the relevant ones equal the state with probability 0.6, the others are noise.
 
-The CRF has a weight for the state of the first token, for each step between states, and for each observation that is 1 with
-each state.
+The CRF has a weight for the state of the first token, for each step between states, and for each value of each observation
+with each state: potentials as the paper has them. With weights for ones alone, the more observations tell the state, the
+more their number would count for a state, and one strength could not do without it.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ LENGTH = 10
 N_STATES = 2
 STAYS = 0.6
 AGREES = 0.6
-FIRST = N_OBSERVED  # the feature of first tokens
+FIRST = 2 * N_OBSERVED  # the feature of first tokens; value v of observation j is feature 2 j + v
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +57,10 @@ def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
     observed = rng.integers(0, 2, (n, LENGTH, N_OBSERVED))
     agrees = rng.random((n, LENGTH, n_relevant)) < AGREES
     observed[:, :, :n_relevant] = np.where(agrees, states[:, :, None], 1 - states[:, :, None])
-    first = np.zeros((n, LENGTH, 1), np.int64)
-    first[:, 0] = 1
-    token, feature = np.nonzero(np.concatenate([observed, first], axis=2).reshape(n * LENGTH, FIRST + 1))
+    active = np.zeros((n * LENGTH, FIRST + 1), bool)
+    np.put_along_axis(active, 2 * np.arange(N_OBSERVED) + observed.reshape(n * LENGTH, N_OBSERVED), True, axis=1)
+    active[::LENGTH, FIRST] = True
+    token, feature = np.nonzero(active)
     per_token = np.bincount(token, minlength=n * LENGTH)
     return Sequences(
         np.arange(0, n * LENGTH + 1, LENGTH), np.concatenate([[0], np.cumsum(per_token)]).astype(np.int64),
@@ -79,7 +81,7 @@ def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
         names = tuple(f"weight {place}" for place in index)
     else:
         feature = layout.pair_features
-        of_pairs = np.where(feature == FIRST, 0, np.where(feature < n_relevant, 1, 2))
+        of_pairs = np.where(feature == FIRST, 0, np.where(feature < 2 * n_relevant, 1, 2))
         index = np.concatenate([of_pairs, np.zeros(layout.n_weights - layout.n_pairs, np.int64)])
         names = ("transitions", "relevant", "noise") if n_relevant < N_OBSERVED else ("transitions", "relevant")
     return Groups(index.astype(np.intp), names, np.full(len(names), np.nan))
