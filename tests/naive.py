@@ -1,5 +1,6 @@
 """Slow, obvious oracles: loops over rows and classes with the mathematics written out."""
 
+import collections
 import itertools
 import math
 
@@ -174,3 +175,113 @@ def labellings(scores, transitions, transitions2=None):
             total += sum(transitions2[i, j, k] for i, j, k in zip(path, path[1:], path[2:], strict=False))
         found.append(total)
     return np.array(paths), np.array(found)
+
+
+def foldings(sequence, least_hairpin=0, longest_loop=30):
+    """All structures of an RNA, as tuples of partners (0-based, -1 unpaired)."""
+    pairs = {"AU", "UA", "CG", "GC", "GU", "UG"}
+
+    def of(i, j):
+        """All sets of pairs among i ... j - 1."""
+        if j - i < 1:
+            yield ()
+            return
+        yield from of(i + 1, j)
+        for k in range(i + 1 + least_hairpin, j):
+            if sequence[i] + sequence[k] in pairs:
+                for inside in of(i + 1, k):
+                    for rest in of(k + 1, j):
+                        yield ((i, k), *inside, *rest)
+
+    for found in of(0, len(sequence)):
+        partners = [-1] * len(sequence)
+        for i, j in found:
+            partners[i], partners[j] = j, i
+        if all(len(branches) != 1 or unpaired <= longest_loop for _, branches, unpaired in loops_of(partners)):
+            yield tuple(partners)
+
+
+def loops_of(partners):
+    """Of each pair (i, j): the pairs directly inside, and how many letters there are unpaired."""
+    for i, j in enumerate(partners):
+        if j > i:
+            branches, unpaired, k = [], 0, i + 1
+            while k < j:
+                if partners[k] > k:
+                    branches.append((k, partners[k]))
+                    k = partners[k]
+                else:
+                    unpaired += 1
+                k += 1
+            yield (i, j), branches, unpaired
+
+
+def folding_counts(sequence, partners):
+    """The features of one structure by name, as CONTRAfold counts them."""
+    counts = collections.Counter()
+    letter = dict(enumerate(sequence)).get  # None beyond the ends
+
+    def add(name, *letters):
+        if None not in letters and set(letters) <= set("ACGU"):
+            counts[name + "".join(letters)] += 1
+
+    def junction(i, j, mismatch):
+        """A pair seen from the loop that goes on after i and comes back before j."""
+        a, b, c, d = letter(i), letter(j), letter(i + 1), letter(j - 1)
+        add("helix_closing_", a, b)
+        if mismatch:
+            add("terminal_mismatch_", a, b, c, d)
+        else:
+            add("dangle_left_", a, b, c)
+            add("dangle_right_", a, b, d)
+
+    def at_least(name, first, last):
+        for k in range(first, last + 1):
+            counts[f"{name}_at_least_{k}"] += 1
+
+    outside, k = [], 0
+    while k < len(sequence):
+        if partners[k] > k:
+            outside.append((k, partners[k]))
+            k = partners[k]
+        else:
+            counts["external_unpaired"] += 1
+        k += 1
+    for i, j in outside:
+        counts["external_paired"] += 1
+        junction(j, i, mismatch=False)
+    for (i, j), branches, unpaired in loops_of(partners):
+        add("base_pair_", *sorted((letter(i), letter(j))))
+        if not branches:
+            junction(i, j, mismatch=True)
+            at_least("hairpin_length", 0, min(unpaired, 30))
+        elif len(branches) > 1:
+            counts["multi_base"] += 1
+            counts["multi_paired"] += len(branches) + 1
+            counts["multi_unpaired"] += unpaired
+            junction(i, j, mismatch=False)
+            for p, q in branches:
+                junction(q, p, mismatch=False)
+        else:
+            ((p, q),) = branches
+            left, right = p - i - 1, j - q - 1
+            if unpaired == 0:
+                word = letter(i) + letter(j) + letter(p) + letter(q)
+                add("helix_stacking_", *min(word, word[::-1]))
+                continue
+            junction(i, j, mismatch=True)
+            junction(q, p, mismatch=True)
+            if 0 in (left, right):
+                at_least("bulge_length", 1, unpaired)
+                if unpaired == 1:
+                    add("bulge_0x1_nucleotides_", letter(i + 1) if left else letter(j - 1))
+                continue
+            at_least("internal_length", 2, unpaired)
+            at_least("internal_asymmetry", 1, min(abs(left - right), 28))
+            if left == right:
+                at_least("internal_symmetric_length", 1, min(left, 15))
+            if max(left, right) <= 4:
+                counts[f"internal_explicit_{min(left, right)}_{max(left, right)}"] += 1
+            if left == right == 1:
+                add("internal_1x1_nucleotides_", *sorted((letter(i + 1), letter(j - 1))))
+    return counts

@@ -1,0 +1,206 @@
+"""The inside pass over one RNA: sums over all structures of a stretch, and the tables that everything else is made from.
+
+A structure is scored by its pairs and loops; Z sums exp(score) over all structures that are allowed. Every letter carries a
+factor exp(-scale), so that Z exp(-scale n) stays within floating point; the caller chooses the scale and tries another where
+that fails.
+
+Letters are numbered from 1; ``letters[0]`` and ``letters[n + 1]`` lie beyond the ends. Tables are square with a margin of
+zeros, so that no loop needs to ask where the molecule ends: the entry of (i, j) is at [i + MARGIN, j + MARGIN].
+
+    pairs[i, j]    i pairs with j
+    inner[i, j]    the same, times its junction with the bulge or internal loop around it
+    loops[i, j]    all bulges and internal loops that i and j close
+    one[i, j]      part of a multiloop: a pair that begins at i, then unpaired letters
+    first[i, j]    unpaired letters, then ``one``
+    two[i, j]      two pairs or more
+    many[i, j]     one pair or more: first + two
+
+``one_turned`` and ``many_turned`` are transposes: their rows are read, and rows lie together in memory.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MARGIN = 32  # more than the letters of a loop
+LONGEST = 30  # unpaired letters of a bulge or internal loop
+ANY, NONE = -1, 0  # partners: not known, unpaired; else the number of a letter
+
+# Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
+compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+
+class Molecule(NamedTuple):
+    """One sequence and what is known of its structure. All arrays have n + 2 entries, one beyond each end."""
+
+    n: int
+    letters: NDArray[np.int64]
+    partners: NDArray[np.int64]  # ANY, NONE or a letter
+    is_free: Array  # 1 where a letter may be unpaired, else 0
+    free_after: NDArray[np.int64]  # letters in a row after this one that may be unpaired, at most LONGEST
+    free_before: NDArray[np.int64]
+    bound: NDArray[np.int64]  # letters up to this one that may not be unpaired
+    can_pair: NDArray[np.bool_]  # (5, 5), by letters
+    least_hairpin: int
+
+
+class Factors(NamedTuple):
+    """exp(score), with the factors of the letters that an element takes in; four letters as one number."""
+
+    pair: Array  # (5, 5)
+    stack: Array  # (625,), with two letters
+    closing: Array  # (625,)
+    branch: Array  # (625,)
+    loop: Array  # (31, 31), with the letters of the loop and two; 0 where there is none or letters matter
+    turned_loop: Array  # the same, each row from its end
+    bulge_left: Array  # (5,), bulges of one letter, with three letters
+    bulge_right: Array
+    internal: Array  # (5, 5), internal loops of one and one, with four letters
+    hairpin: Array  # (n + 1,), with the letters of the loop and two
+    multi_closing: float  # a multiloop and the pair that closes it, with its two letters
+    multi_unpaired: float  # with one letter
+    multi_pair: float
+    external_unpaired: float  # with one letter
+    external_pair: float
+
+
+class Tables(NamedTuple):
+    pairs: Array
+    inner: Array
+    loops: Array
+    one: Array
+    one_turned: Array
+    first: Array
+    two: Array
+    many: Array
+    many_turned: Array
+
+
+def empty_tables(n: int) -> Tables:
+    side = n + 2 * MARGIN + 2
+    return Tables(*(np.zeros((side, side)) for _ in Tables._fields))
+
+
+@compiled
+def four(a: int, b: int, c: int, d: int) -> int:
+    """Four letters as one number."""
+    return ((a * 5 + b) * 5 + c) * 5 + d
+
+
+@compiled
+def may_pair(i: int, j: int, molecule: Molecule) -> bool:
+    if j - i - 1 < molecule.least_hairpin or not molecule.can_pair[molecule.letters[i], molecule.letters[j]]:
+        return False
+    left, right = molecule.partners[i], molecule.partners[j]
+    return bool(left in (ANY, j) and right in (ANY, i))
+
+
+@compiled
+def dot(a: Array, b: Array, n: int) -> float:
+    total = 0.0
+    for k in range(n):
+        total += a[k] * b[k]
+    return total
+
+
+@compiled
+def rows_sum(a: Array, b: Array, top: int, start: int, down: int, first: int, n: int) -> float:
+    """sum_k sum_m a[top + down m, start + k] b[first + m, k] over k < n and eight rows m: one after the other, rows would be
+    too short to be worth their loops."""
+    a0, a1, a2, a3 = a[top], a[top + down], a[top + 2 * down], a[top + 3 * down]
+    a4, a5, a6, a7 = a[top + 4 * down], a[top + 5 * down], a[top + 6 * down], a[top + 7 * down]
+    total = 0.0
+    for k in range(n):
+        at = start + k
+        total += (
+            a0[at] * b[first, k] + a1[at] * b[first + 1, k] + a2[at] * b[first + 2, k] + a3[at] * b[first + 3, k]
+            + a4[at] * b[first + 4, k] + a5[at] * b[first + 5, k] + a6[at] * b[first + 6, k] + a7[at] * b[first + 7, k]
+        )  # fmt: skip
+    return total
+
+
+@compiled
+def loop_sum(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array) -> float:
+    """All bulges and internal loops that i and j close, up to their junction with i and j."""
+    x = molecule.letters
+    r, c = i + MARGIN, j + MARGIN
+    most_left = min(molecule.free_after[i], j - i - 3)
+    most_right = min(molecule.free_before[j], j - i - 3)
+    total, left = 0.0, 0
+    while left + 8 <= most_left + 1:
+        right = min(most_right, LONGEST - left)
+        # inner[i + 1 + left, j - 1 - k] for k = right ... 0
+        turned = factors.turned_loop[:, LONGEST - right :]
+        total += rows_sum(inner, turned, r + 1 + left, c - 1 - right, 1, left, right + 1)
+        left += 8
+    while left <= most_left:
+        right = min(most_right, LONGEST - left)
+        total += dot(inner[r + 1 + left, c - 1 - right :], factors.turned_loop[left, LONGEST - right :], right + 1)
+        left += 1
+    if most_left >= 1:
+        total += factors.bulge_left[x[i + 1]] * inner[r + 2, c - 1]
+    if most_right >= 1:
+        total += factors.bulge_right[x[j - 1]] * inner[r + 1, c - 2]
+    if most_left >= 1 and most_right >= 1:
+        total += factors.internal[x[i + 1], x[j - 1]] * inner[r + 2, c - 2]
+    return total
+
+
+@compiled
+def inside(molecule: Molecule, factors: Factors, tables: Tables) -> None:
+    """Fills the tables, which are all 0 before."""
+    n, x = molecule.n, molecule.letters
+    pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
+    for i in range(n, 0, -1):
+        r = i + MARGIN
+        unpaired_i = factors.multi_unpaired * molecule.is_free[i]
+        for j in range(i, n + 1):
+            c = j + MARGIN
+            begins = one[r, c - 1] * factors.multi_unpaired * molecule.is_free[j]
+            if may_pair(i, j, molecule):
+                outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
+                loops = loop_sum(i, j, molecule, factors, inner)
+                hairpin = factors.hairpin[j - i - 1] if molecule.bound[j - 1] == molecule.bound[i] else 0.0
+                value = factors.pair[x[i], x[j]] * (
+                    factors.closing[outer] * (hairpin + loops)
+                    + factors.stack[outer] * pairs[r + 1, c - 1]
+                    + factors.branch[outer] * factors.multi_closing * two[r + 1, c - 1]
+                )
+                pairs[r, c] = value
+                tables.loops[r, c] = loops
+                inner[r, c] = value * factors.closing[turned]
+                begins += value * factors.branch[turned] * factors.multi_pair
+            one[r, c] = tables.one_turned[c, r] = begins
+            tables.first[r, c] = begins + unpaired_i * tables.first[r + 1, c]
+            two[r, c] = dot(many[r, r:], tables.one_turned[c, r + 1 :], j - i)
+            many[r, c] = tables.many_turned[c, r] = two[r, c] + tables.first[r, c]
+
+
+@compiled
+def exterior(molecule: Molecule, factors: Factors, pairs: Array, before: Array, after: Array) -> float:
+    """Sums over the letters before and after each one (n + 2 entries each), outside of all pairs; returns Z."""
+    n, x = molecule.n, molecule.letters
+    before[0] = after[n + 1] = 1.0
+    for j in range(1, n + 1):
+        total = before[j - 1] * factors.external_unpaired * molecule.is_free[j]
+        for i in range(1, j):
+            value = pairs[i + MARGIN, j + MARGIN]
+            if value != 0.0:
+                total += (
+                    before[i - 1] * value * factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+                )
+        before[j] = total
+    for i in range(n, 0, -1):
+        total = after[i + 1] * factors.external_unpaired * molecule.is_free[i]
+        for j in range(i + 1, n + 1):
+            value = pairs[i + MARGIN, j + MARGIN]
+            if value != 0.0:
+                total += (
+                    after[j + 1] * value * factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+                )
+        after[i] = total
+    return float(before[n])

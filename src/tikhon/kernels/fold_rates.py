@@ -1,0 +1,297 @@
+"""Inside and outside passes along a direction: values and their rates of change together.
+
+Where the scores move at given rates, every quantity q moves at a rate dq; the rates of average uses are a product with the
+Hessian. The steps are those of ``fold_inside`` and ``fold_outside``, and the tables are overwritten in the same way. A number
+and its rate are a pair; sums over rows carry both at once, since memory and not arithmetic limits them.
+"""
+
+import numpy as np
+
+from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four, may_pair
+from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
+
+Moving = tuple[float, float]
+
+
+@compiled
+def times(a: Moving, b: Moving) -> Moving:
+    return a[0] * b[0], a[0] * b[1] + a[1] * b[0]
+
+
+@compiled
+def plus(a: Moving, b: Moving) -> Moving:
+    return a[0] + b[0], a[1] + b[1]
+
+
+@compiled
+def moving_dot(a: Array, da: Array, b: Array, db: Array, n: int) -> Moving:
+    total, rate = 0.0, 0.0
+    for k in range(n):
+        total += a[k] * b[k]
+        rate += a[k] * db[k] + da[k] * b[k]
+    return total, rate
+
+
+@compiled
+def moving_loop_sum(
+    i: int, j: int, molecule: Molecule, factors: Factors, rates: Factors, inner: Array, d_inner: Array
+) -> Moving:
+    """As ``loop_sum``."""
+    x = molecule.letters
+    r, c = i + MARGIN, j + MARGIN
+    most_left = min(molecule.free_after[i], j - i - 3)
+    most_right = min(molecule.free_before[j], j - i - 3)
+    total = (0.0, 0.0)
+    for left in range(most_left + 1):
+        right = min(most_right, LONGEST - left)
+        row, first, start = r + 1 + left, c - 1 - right, LONGEST - right
+        total = plus(total, moving_dot(
+            inner[row, first:], d_inner[row, first:], factors.turned_loop[left, start:], rates.turned_loop[left, start:],
+            right + 1,
+        ))  # fmt: skip
+    if most_left >= 1:
+        a = x[i + 1]
+        term = times((factors.bulge_left[a], rates.bulge_left[a]), (inner[r + 2, c - 1], d_inner[r + 2, c - 1]))
+        total = plus(total, term)
+    if most_right >= 1:
+        b = x[j - 1]
+        term = times((factors.bulge_right[b], rates.bulge_right[b]), (inner[r + 1, c - 2], d_inner[r + 1, c - 2]))
+        total = plus(total, term)
+    if most_left >= 1 and most_right >= 1:
+        a, b = x[i + 1], x[j - 1]
+        term = times((factors.internal[a, b], rates.internal[a, b]), (inner[r + 2, c - 2], d_inner[r + 2, c - 2]))
+        total = plus(total, term)
+    return total
+
+
+@compiled
+def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables) -> None:
+    """As ``inside``."""
+    n, x = molecule.n, molecule.letters
+    pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
+    d_pairs, d_inner, d_one, d_two, d_many = d_tables.pairs, d_tables.inner, d_tables.one, d_tables.two, d_tables.many
+    multi_closing = (factors.multi_closing, rates.multi_closing)
+    multi_pair = (factors.multi_pair, rates.multi_pair)
+    unpaired = (factors.multi_unpaired, rates.multi_unpaired)
+    for i in range(n, 0, -1):
+        r = i + MARGIN
+        for j in range(i, n + 1):
+            c = j + MARGIN
+            begins = times(unpaired, (one[r, c - 1] * molecule.is_free[j], d_one[r, c - 1] * molecule.is_free[j]))
+            if may_pair(i, j, molecule):
+                outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
+                loops = moving_loop_sum(i, j, molecule, factors, rates, inner, d_inner)
+                tables.loops[r, c], d_tables.loops[r, c] = loops
+                if molecule.bound[j - 1] == molecule.bound[i]:
+                    loops = plus(loops, (factors.hairpin[j - i - 1], rates.hairpin[j - i - 1]))
+                value = times((factors.closing[outer], rates.closing[outer]), loops)
+                stack = (factors.stack[outer], rates.stack[outer])
+                value = plus(value, times(stack, (pairs[r + 1, c - 1], d_pairs[r + 1, c - 1])))
+                closing = times((factors.branch[outer], rates.branch[outer]), multi_closing)
+                value = plus(value, times(closing, (two[r + 1, c - 1], d_two[r + 1, c - 1])))
+                value = times(value, (factors.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
+                pairs[r, c], d_pairs[r, c] = value
+                inner[r, c], d_inner[r, c] = times(value, (factors.closing[turned], rates.closing[turned]))
+                branch = times(value, (factors.branch[turned], rates.branch[turned]))
+                begins = plus(begins, times(branch, multi_pair))
+            one[r, c], d_one[r, c] = begins
+            tables.one_turned[c, r], d_tables.one_turned[c, r] = begins
+            later = (tables.first[r + 1, c] * molecule.is_free[i], d_tables.first[r + 1, c] * molecule.is_free[i])
+            first = plus(begins, times(unpaired, later))
+            tables.first[r, c], d_tables.first[r, c] = first
+            further = moving_dot(
+                many[r, r:], d_many[r, r:], tables.one_turned[c, r + 1 :], d_tables.one_turned[c, r + 1 :], j - i
+            )
+            two[r, c], d_two[r, c] = further
+            all_of_it = plus(further, first)
+            many[r, c], d_many[r, c] = all_of_it
+            tables.many_turned[c, r], d_tables.many_turned[c, r] = all_of_it
+
+
+@compiled
+def moving_exterior(
+    molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables, before: Array, d_before: Array,
+    after: Array, d_after: Array,
+) -> None:  # fmt: skip
+    """As ``exterior``."""
+    n, x = molecule.n, molecule.letters
+    pairs, d_pairs = tables.pairs, d_tables.pairs
+    unpaired = (factors.external_unpaired, rates.external_unpaired)
+    paired = (factors.external_pair, rates.external_pair)
+    before[0] = after[n + 1] = 1.0
+    for j in range(1, n + 1):
+        total = times(unpaired, (before[j - 1] * molecule.is_free[j], d_before[j - 1] * molecule.is_free[j]))
+        for i in range(1, j):
+            if pairs[i + MARGIN, j + MARGIN] != 0.0:
+                turned = four(x[j], x[i], x[j + 1], x[i - 1])
+                branch = times(paired, (factors.branch[turned], rates.branch[turned]))
+                branch = times(branch, (pairs[i + MARGIN, j + MARGIN], d_pairs[i + MARGIN, j + MARGIN]))
+                total = plus(total, times(branch, (before[i - 1], d_before[i - 1])))
+        before[j], d_before[j] = total
+    for i in range(n, 0, -1):
+        total = times(unpaired, (after[i + 1] * molecule.is_free[i], d_after[i + 1] * molecule.is_free[i]))
+        for j in range(i + 1, n + 1):
+            if pairs[i + MARGIN, j + MARGIN] != 0.0:
+                turned = four(x[j], x[i], x[j + 1], x[i - 1])
+                branch = times(paired, (factors.branch[turned], rates.branch[turned]))
+                branch = times(branch, (pairs[i + MARGIN, j + MARGIN], d_pairs[i + MARGIN, j + MARGIN]))
+                total = plus(total, times(branch, (after[j + 1], d_after[j + 1])))
+        after[i], d_after[i] = total
+
+
+@compiled
+def moving_outside_loop_sum(
+    i: int, j: int, molecule: Molecule, factors: Factors, rates: Factors, loops: Array, d_loops: Array, inner: Moving,
+    d_uses: Uses,
+) -> Moving:  # fmt: skip
+    """As ``outside_loop_sum``."""
+    x, n = molecule.letters, molecule.n
+    r, c = i + MARGIN, j + MARGIN
+    most_left, most_right = min(molecule.free_before[i], i - 2), min(molecule.free_after[j], n - j - 1)
+    total = (0.0, 0.0)
+    for left in range(most_left + 1):
+        right = min(most_right, LONGEST - left)
+        row = r - 1 - left
+        total = plus(total, moving_dot(
+            loops[row, c + 1 :], d_loops[row, c + 1 :], factors.loop[left], rates.loop[left], right + 1
+        ))  # fmt: skip
+    if most_left >= 1:
+        a = x[i - 1]
+        term = times((factors.bulge_left[a], rates.bulge_left[a]), (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
+        use = times(term, inner)[1]
+        d_uses.bulge[a] += use
+        d_uses.loop[1, 0] += use
+        total = plus(total, term)
+    if most_right >= 1:
+        b = x[j + 1]
+        term = times((factors.bulge_right[b], rates.bulge_right[b]), (loops[r - 1, c + 2], d_loops[r - 1, c + 2]))
+        use = times(term, inner)[1]
+        d_uses.bulge[b] += use
+        d_uses.loop[0, 1] += use
+        total = plus(total, term)
+    if most_left >= 1 and most_right >= 1:
+        a, b = x[i - 1], x[j + 1]
+        term = times((factors.internal[a, b], rates.internal[a, b]), (loops[r - 2, c + 2], d_loops[r - 2, c + 2]))
+        use = times(term, inner)[1]
+        d_uses.internal[a, b] += use
+        d_uses.loop[1, 1] += use
+        total = plus(total, term)
+    return total
+
+
+@compiled
+def moving_count_loops(
+    i: int, j: int, molecule: Molecule, outside: Moving, inner: Array, d_inner: Array, sums: Array, d_sums: Array
+) -> None:
+    """As ``count_loops``."""
+    r, c = i + MARGIN, j + MARGIN
+    most_left = min(molecule.free_after[i], j - i - 3)
+    most_right = min(molecule.free_before[j], j - i - 3)
+    for left in range(most_left + 1):
+        right = min(most_right, LONGEST - left)
+        row, d_row = inner[r + 1 + left, c - 1 - right :], d_inner[r + 1 + left, c - 1 - right :]
+        into, d_into = sums[left, LONGEST - right :], d_sums[left, LONGEST - right :]
+        for k in range(right + 1):
+            into[k] += outside[0] * row[k]
+            d_into[k] += outside[0] * d_row[k] + outside[1] * row[k]
+
+
+@compiled
+def moving_outside(
+    molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables, before: Array, d_before: Array,
+    after: Array, d_after: Array, d_uses: Uses,
+) -> None:  # fmt: skip
+    """As ``outside``; adds the rates of the uses to ``d_uses``."""
+    n, x = molecule.n, molecule.letters
+    pairs, inner, loops, one, two = tables.pairs, tables.inner, tables.loops, tables.one, tables.two
+    d_pairs, d_inner, d_loops, d_one, d_two = (
+        d_tables.pairs, d_tables.inner, d_tables.loops, d_tables.one, d_tables.two,
+    )  # fmt: skip
+    two_turned, d_two_turned = tables.one_turned, d_tables.one_turned
+    multi_closing = (factors.multi_closing, rates.multi_closing)
+    multi_pair = (factors.multi_pair, rates.multi_pair)
+    unpaired = (factors.multi_unpaired, rates.multi_unpaired)
+    external_unpaired = (factors.external_unpaired, rates.external_unpaired)
+    external_pair = (factors.external_pair, rates.external_pair)
+    per_z = (1.0 / before[n], -d_before[n] / before[n] ** 2)
+    loop_sums, d_loop_sums = np.zeros_like(factors.loop), np.zeros_like(factors.loop)
+    for j in range(1, n + 1):
+        around_j = times(times((before[j - 1], d_before[j - 1]), (after[j + 1], d_after[j + 1])), per_z)
+        d_uses.external[0] += times(around_j, external_unpaired)[1] * molecule.is_free[j]
+    for i in range(1, n + 1):
+        r = i + MARGIN
+        for j in range(n, i - 1, -1):
+            c = j + MARGIN
+            outside_many = moving_dot(
+                two[r, c + 1 :], d_two[r, c + 1 :], one[c + 1, c + 1 :], d_one[c + 1, c + 1 :], n - j
+            )
+            outside_two, outside_stack = outside_many, (0.0, 0.0)
+            around = four(x[i - 1], x[j + 1], x[i], x[j])
+            if pairs[r - 1, c + 1] != 0.0:
+                pair = (factors.pair[x[i - 1], x[j + 1]], rates.pair[x[i - 1], x[j + 1]])
+                outside_around = times((pairs[r - 1, c + 1], d_pairs[r - 1, c + 1]), pair)
+                closing = times((factors.branch[around], rates.branch[around]), multi_closing)
+                outside_two = plus(outside_two, times(outside_around, closing))
+                outside_stack = times(outside_around, (factors.stack[around], rates.stack[around]))
+            free = molecule.is_free[i - 1]
+            earlier = times(unpaired, (tables.first[r - 1, c] * free, d_tables.first[r - 1, c] * free))
+            outside_first = plus(outside_many, earlier)
+            free = molecule.is_free[i]
+            later = times(unpaired, (tables.first[r + 1, c] * free, d_tables.first[r + 1, c] * free))
+            d_uses.multi[1] += times(later, outside_first)[1]
+            free = molecule.is_free[j + 1]
+            outside_one = plus(outside_first, times(unpaired, (one[r, c + 1] * free, d_one[r, c + 1] * free)))
+            outside_one = plus(outside_one, moving_dot(
+                two_turned[c, MARGIN + 1 :], d_two_turned[c, MARGIN + 1 :], tables.many_turned[r - 1, MARGIN + 1 :],
+                d_tables.many_turned[r - 1, MARGIN + 1 :], i - 1,
+            ))  # fmt: skip
+            free = molecule.is_free[j]
+            shorter = times(unpaired, (one[r, c - 1] * free, d_one[r, c - 1] * free))
+            d_uses.multi[1] += times(shorter, outside_one)[1]
+            outside_pair, outside_loops = (0.0, 0.0), (0.0, 0.0)
+            value = (pairs[r, c], d_pairs[r, c])
+            if value[0] != 0.0:
+                turned = four(x[j], x[i], x[j + 1], x[i - 1])
+                outer = four(x[i], x[j], x[i + 1], x[j - 1])
+                branch = (factors.branch[turned], rates.branch[turned])
+                beyond = times(times((before[i - 1], d_before[i - 1]), (after[j + 1], d_after[j + 1])), per_z)
+                as_external = times(times(beyond, external_pair), branch)
+                as_branch = times(times(outside_one, multi_pair), branch)
+                junction = moving_outside_loop_sum(
+                    i, j, molecule, factors, rates, loops, d_loops, (inner[r, c], d_inner[r, c]), d_uses
+                )
+                as_inner = times(junction, (factors.closing[turned], rates.closing[turned]))
+                outside_pair = plus(plus(as_external, as_branch), plus(outside_stack, as_inner))
+                external, multi = times(as_external, value)[1], times(as_branch, value)[1]
+                d_uses.external[1] += external
+                d_uses.multi[2] += multi
+                d_uses.branch[turned] += external + multi
+                d_uses.closing[turned] += times(as_inner, value)[1]
+                d_uses.stack[around] += times(outside_stack, value)[1]
+                d_uses.pair[x[i], x[j]] += times(outside_pair, value)[1]
+                within = times(outside_pair, (factors.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
+                outside_loops = times(within, (factors.closing[outer], rates.closing[outer]))
+                if molecule.bound[j - 1] == molecule.bound[i]:
+                    hairpin = times(outside_loops, (factors.hairpin[j - i - 1], rates.hairpin[j - i - 1]))[1]
+                    d_uses.hairpin[min(j - i - 1, LONGEST_HAIRPIN)] += hairpin
+                    d_uses.closing[outer] += hairpin
+                d_uses.closing[outer] += times(outside_loops, (loops[r, c], d_loops[r, c]))[1]
+                moving_count_loops(i, j, molecule, outside_loops, inner, d_inner, loop_sums, d_loop_sums)
+                closing = times((factors.branch[outer], rates.branch[outer]), multi_closing)
+                closing = times(closing, (two[r + 1, c - 1], d_two[r + 1, c - 1]))
+                closes = times(within, closing)[1]
+                d_uses.multi[0] += closes
+                d_uses.multi[2] += closes
+                d_uses.branch[outer] += closes
+            pairs[r, c], d_pairs[r, c] = outside_pair
+            loops[r, c], d_loops[r, c] = outside_loops
+            tables.first[r, c], d_tables.first[r, c] = outside_first
+            one[r, c], d_one[r, c] = outside_one
+            two[r, c], d_two[r, c] = outside_two
+            two_turned[c, r], d_two_turned[c, r] = outside_two
+    for left in range(LONGEST + 1):
+        for right in range(LONGEST + 1 - left):
+            d_uses.loop[left, right] += (
+                factors.loop[left, right] * d_loop_sums[left, LONGEST - right]
+                + rates.loop[left, right] * loop_sums[left, LONGEST - right]
+            )

@@ -1,0 +1,156 @@
+"""RNA folding: a conditional log-linear model of structures given sequences (Do, Woods, Batzoglou 2006)."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from tikhon.kernels.fold_inside import ANY, Factors, Molecule
+from tikhon.models.folding_passes import average_uses, fold_inside, use_rates
+from tikhon.models.folding_structures import Letters, Partners, Rules, known_uses, molecule, unknown_molecule
+from tikhon.models.folding_weights import N_SCORES, FoldingWeights, ScoreTables, folding_weights, tables_of
+from tikhon.models.memo import LastPoint
+from tikhon.objective import Product, Vector
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A sequence with its structure: known as a whole, by its uses, or in part, as a molecule with constraints."""
+
+    free: Molecule
+    uses: Vector | None
+    constrained: Molecule | None
+
+
+def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
+    """Partners are ANY where they are not known; a ValueError says why no structure agrees with them."""
+    free = unknown_molecule(letters, rules.can_pair(), rules.least_hairpin)
+    if (partners != ANY).all():
+        return Example(free, known_uses(letters, partners, rules), None)
+    return Example(free, None, molecule(letters, rules, partners, np.zeros(len(letters), bool)))
+
+
+class Folding:
+    """sum_i a_i [log Z(x_i) - log Z(x_i, y_i)] over molecules, with row weights a.
+
+    Z(x) sums exp(score) over all structures of a sequence, Z(x, y) over those that agree with what is known: one, or more
+    where a structure is known in part. A score is the sum of the weights of a structure's features; the gradient is what
+    the model expects of each feature less what it expects given y (Do, Foo, Ng 2008, section 5).
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], rules: Rules, *, row_weights: Vector | None = None, n_threads: int = 1
+    ) -> None:
+        weights = np.ones(len(examples)) if row_weights is None else row_weights
+        self._begin(tuple(examples), rules, weights, n_threads)
+
+    def _begin(self, examples: tuple[Example, ...], rules: Rules, row_weights: Vector, n_threads: int) -> None:
+        self._examples, self._rules, self.row_weights, self.n_threads = examples, rules, row_weights, n_threads
+        self._value = LastPoint(self._loss_gradient)
+
+    def reweighted(self, row_weights: Vector) -> "Folding":
+        view = object.__new__(Folding)
+        view._begin(self._examples, self._rules, row_weights, self.n_threads)
+        return view
+
+    @property
+    def layout(self) -> FoldingWeights:
+        return folding_weights()
+
+    @property
+    def n_weights(self) -> int:
+        return self.layout.count
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._examples)
+
+    @property
+    def is_convex(self) -> bool:
+        return all(one.uses is not None for one, a in zip(self._examples, self.row_weights, strict=True) if a > 0.0)
+
+    def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        loss, gradient = self._value.at(weights)
+        return loss, gradient.copy()
+
+    def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        flat = self.layout.scores @ weights
+        scores = tables_of(flat)
+        loss, uses = 0.0, np.zeros_like(flat)
+
+        def one(place: int) -> tuple[float, Vector]:
+            found = self._examples[place]
+            log_z, expected = _expected(found.free, scores, self._rules)
+            if found.constrained is None:
+                assert found.uses is not None
+                return log_z - float(found.uses @ flat), expected - found.uses
+            log_given, given = _expected(found.constrained, scores, self._rules)
+            return log_z - log_given, expected - given
+
+        for place, (value, difference) in self._mapped(one):
+            loss += float(self.row_weights[place]) * value
+            uses += self.row_weights[place] * difference
+        if not np.isfinite(loss):
+            return np.inf, np.zeros(self.n_weights)
+        return loss, np.asarray(self.layout.scores.T @ uses)
+
+    def hessian_at(self, weights: Vector) -> Product:
+        """The factors of each molecule, at scales that work, are kept; tables are made anew for each product."""
+        scores = tables_of(self.layout.scores @ weights)
+
+        def prepared(place: int) -> tuple[Factors, Factors | None]:
+            found = self._examples[place]
+            return _factors(found.free, scores, self._rules), (
+                None if found.constrained is None else _factors(found.constrained, scores, self._rules)
+            )
+
+        factors = dict(self._mapped(prepared))
+
+        def product(v: Vector) -> Vector:
+            moves = tables_of(self.layout.scores @ v)
+
+            def one(place: int) -> Vector:
+                found, (free, constrained) = self._examples[place], factors[place]
+                rates = use_rates(found.free, free, moves)
+                if found.constrained is not None and constrained is not None:
+                    rates -= use_rates(found.constrained, constrained, moves)
+                return rates
+
+            total = np.zeros(N_SCORES)
+            for place, rates in self._mapped(one):
+                total += self.row_weights[place] * rates
+            return np.asarray(self.layout.scores.T @ total)
+
+        return product
+
+    def _mapped(self, function: Callable[[int], Found]) -> list[tuple[int, Found]]:
+        """What a function, which should release the GIL, makes of each example that counts; in their order.
+
+        Sums over them then do not depend on the number of threads.
+        """
+        places = [int(place) for place in np.flatnonzero(self.row_weights)]
+        longest_first = sorted(places, key=lambda place: -self._examples[place].free.n)
+        if self.n_threads == 1:
+            found = dict(zip(longest_first, map(function, longest_first), strict=True))
+        else:
+            with ThreadPoolExecutor(self.n_threads) as pool:
+                found = dict(zip(longest_first, pool.map(function, longest_first), strict=True))
+        return [(place, found[place]) for place in places]
+
+
+def _expected(one: Molecule, scores: ScoreTables, rules: Rules) -> tuple[float, Vector]:
+    folded = fold_inside(one, scores, rules.longest_loop)
+    if folded is None:
+        return np.inf, np.zeros(1)
+    return folded.log_z, average_uses(one, folded)
+
+
+def _factors(one: Molecule, scores: ScoreTables, rules: Rules) -> Factors:
+    folded = fold_inside(one, scores, rules.longest_loop)
+    if folded is None:
+        raise FloatingPointError("no scale keeps the sums over structures within floating point")
+    return folded.factors

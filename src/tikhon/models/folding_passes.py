@@ -1,0 +1,149 @@
+"""One molecule, one set of scores: the partition function, average uses, probabilities of pairs; at a scale that works."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.fold_inside import LONGEST, Factors, Molecule, Tables, empty_tables, exterior, inside
+from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses, outside
+from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
+from tikhon.models.folding_structures import unknown_molecule
+from tikhon.models.folding_weights import N_SCORES, ScoreTables, tables_of
+from tikhon.objective import Vector
+
+FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
+SHORT, BEGINNING = (
+    300,
+    8,
+)  # letters whose Z stays within floating point at nearly any scale; part of more that tells theirs
+LEAST_Z, MOST_Z = 1e-200, 1e200  # of scaled sums: their products with outside values stay in range
+WIDEST = 600.0  # logarithm of what a first move of the scale changes Z by
+MOST_TRIES = 60
+
+
+class Folded(NamedTuple):
+    """What an inside pass leaves behind; an outside pass overwrites the tables."""
+
+    log_z: float
+    factors: Factors
+    tables: Tables
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+
+
+def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Factors:
+    """exp(score - scale times the letters that an element takes in); infinite where that is out of range."""
+    with np.errstate(over="ignore"):
+        return _factors_of(scores, n, scale, longest_loop)
+
+
+def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) -> Factors:
+    left, right = np.indices(scores.loop.shape)
+    loop = np.exp(scores.loop - scale * (left + right + 2))
+    loop[(left + right == 0) | (left + right > longest_loop)] = 0.0
+    bulge_left, bulge_right, internal = (loop[place] * np.exp(one) for place, one in (
+        ((1, 0), scores.bulge), ((0, 1), scores.bulge), ((1, 1), scores.internal)
+    ))  # fmt: skip
+    loop[1, 0] = loop[0, 1] = loop[1, 1] = 0.0  # these depend on letters
+    lengths = np.arange(n + 1)
+    base, unpaired, paired = (float(score) for score in scores.multi)
+    return Factors(
+        pair=np.exp(scores.pair),
+        stack=np.exp(scores.stack - 2.0 * scale).ravel(),
+        closing=np.exp(scores.closing).ravel(),
+        branch=np.exp(scores.branch).ravel(),
+        loop=loop,
+        turned_loop=np.ascontiguousarray(loop[:, ::-1]),
+        bulge_left=bulge_left,
+        bulge_right=bulge_right,
+        internal=internal,
+        hairpin=np.exp(scores.hairpin[np.minimum(lengths, LONGEST_HAIRPIN)] - scale * (lengths + 2)),
+        multi_closing=float(np.exp(base + paired - 2.0 * scale)),
+        multi_unpaired=float(np.exp(unpaired - scale)),
+        multi_pair=float(np.exp(paired)),
+        external_unpaired=float(np.exp(scores.external[0] - scale)),
+        external_pair=float(np.exp(scores.external[1])),
+    )
+
+
+def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
+    """How the factors change where the scores move at these rates."""
+    loop = factors.loop * moves.loop
+    lengths = np.minimum(np.arange(len(factors.hairpin)), LONGEST_HAIRPIN)
+    base, unpaired, paired = (float(move) for move in moves.multi)
+    return Factors(
+        pair=factors.pair * moves.pair,
+        stack=factors.stack * moves.stack.ravel(),
+        closing=factors.closing * moves.closing.ravel(),
+        branch=factors.branch * moves.branch.ravel(),
+        loop=loop,
+        turned_loop=np.ascontiguousarray(loop[:, ::-1]),
+        bulge_left=factors.bulge_left * (moves.loop[1, 0] + moves.bulge),
+        bulge_right=factors.bulge_right * (moves.loop[0, 1] + moves.bulge),
+        internal=factors.internal * (moves.loop[1, 1] + moves.internal),
+        hairpin=factors.hairpin * moves.hairpin[lengths],
+        multi_closing=factors.multi_closing * (base + paired),
+        multi_unpaired=factors.multi_unpaired * unpaired,
+        multi_pair=factors.multi_pair * paired,
+        external_unpaired=factors.external_unpaired * float(moves.external[0]),
+        external_pair=factors.external_pair * float(moves.external[1]),
+    )
+
+
+def fold_inside(molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST) -> Folded | None:
+    """The inside pass, at a scale that depends on the molecule and the scores alone; None where no scale will do.
+
+    A long molecule takes the scale of its beginning; where Z leaves the range of floating point, the scale is moved.
+    """
+    n, scale = molecule.n, FIRST_SCALE
+    if n > SHORT:
+        beginning = _beginning(molecule)
+        folded = fold_inside(beginning, scores, longest_loop)
+        scale = FIRST_SCALE if folded is None else folded.log_z / beginning.n
+    step, last_turn = WIDEST / max(n, 1), 0.0
+    for _ in range(MOST_TRIES):
+        factors = factors_of(scores, n, scale, longest_loop)
+        tables, before, after = empty_tables(n), np.zeros(n + 2), np.zeros(n + 2)
+        inside(molecule, factors, tables)
+        z = exterior(molecule, factors, tables.pairs, before, after)
+        if LEAST_Z < z < MOST_Z:
+            return Folded(float(np.log(z)) + scale * n, factors, tables, before, after)
+        turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
+        step = step / 2.0 if turn == -last_turn else step
+        scale, last_turn = scale + turn * step, turn
+    return None
+
+
+def _beginning(molecule: Molecule) -> Molecule:
+    """The first letters, whatever is known of them."""
+    length = max(SHORT // 3, molecule.n // BEGINNING)
+    return unknown_molecule(molecule.letters[1 : length + 1], molecule.can_pair, molecule.least_hairpin)
+
+
+def average_uses(molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None) -> Vector:
+    """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
+    flat = np.zeros(N_SCORES)
+    uses = _uses(flat)
+    wanted = np.zeros((0, 0)) if probabilities is None else probabilities
+    outside(molecule, folded.factors, folded.tables, folded.before, folded.after, uses, wanted)
+    return flat
+
+
+def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vector:
+    """How average uses change where the scores move at these rates."""
+    n, flat = molecule.n, np.zeros(N_SCORES)
+    rates = factor_rates(factors, moves)
+    tables, d_tables = empty_tables(n), empty_tables(n)
+    before, d_before, after, d_after = np.zeros((4, n + 2))
+    moving_inside(molecule, factors, rates, tables, d_tables)
+    moving_exterior(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after)
+    moving_outside(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after, _uses(flat))
+    return flat
+
+
+def _uses(flat: Vector) -> Uses:
+    """Views of a vector, with four letters as one number."""
+    tables = tables_of(flat)
+    by_number = {name: getattr(tables, name).ravel() for name in ("stack", "closing", "branch")}
+    return Uses(**{**tables._asdict(), **by_number})

@@ -1,0 +1,165 @@
+"""RNA folding against enumeration of all structures, and against figures of the original program."""
+
+import gzip
+
+import numpy as np
+import pytest
+from tests import naive
+
+from tikhon.models.folding import Folding, example
+from tikhon.models.folding_passes import fold_inside
+from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
+from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, tables_of
+from tikhon.testing import check_objective
+
+HUNDRED = "CAGAUUUUCAUAUUAUGCAGAAAAUCUACUUCGCCUGAUACGAGUCGGUUAUCUUCGGAUACUGUAUAGUCCCACCUGGUGAUCCUAUGCUUGUGAGUAC"
+
+
+def a_sequence(rng, length, other=0.0):
+    letters = rng.choice(list(LETTERS), length, p=[0.2, 0.3, 0.3, 0.2])
+    return "".join(np.where(rng.random(length) < other, "N", letters))
+
+
+def all_counts(sequence, structures):
+    places = {name: n for n, name in enumerate(folding_weights().names)}
+    counts = np.zeros((len(structures), len(places)))
+    for row, partners in zip(counts, structures, strict=True):
+        for name, count in naive.folding_counts(sequence, partners).items():
+            row[places[name]] = count
+    return counts
+
+
+def objective_of(sequence, partners, rules, **settings):
+    return Folding([example(encoded(sequence), np.asarray(partners), rules)], rules, **settings)
+
+
+def log_z(sequence, weights, rules):
+    scores = tables_of(folding_weights().scores @ weights)
+    free = unknown_molecule(encoded(sequence), rules.can_pair(), rules.least_hairpin)
+    return fold_inside(free, scores, rules.longest_loop).log_z
+
+
+def test_groups_have_the_sizes_of_the_default_model():
+    sizes = np.bincount(folding_weights().groups).tolist()
+    assert dict(zip(GROUPS, sizes, strict=True)) == {
+        "base_pair": 10, "terminal_mismatch": 256, "hairpin_length": 31, "internal_explicit": 10, "bulge_length": 30,
+        "internal_length": 29, "internal_symmetric_length": 15, "internal_asymmetry": 28, "bulge_0x1_nucleotides": 4,
+        "internal_1x1_nucleotides": 10, "helix_stacking": 136, "helix_closing": 16, "multi_length": 3, "dangle": 128,
+        "external_length": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [9, 12, 14])
+@pytest.mark.parametrize("least_hairpin", [0, 3])
+@pytest.mark.parametrize("known", ["all", "half", "nothing"])
+def test_loss_gradient_and_product_equal_enumeration(length, least_hairpin, known, rng):
+    sequence = a_sequence(rng, length, other=0.1)
+    rules = Rules(least_hairpin=least_hairpin, longest_loop=30 if length < 14 else 3)
+    structures = list(naive.foldings(sequence, least_hairpin, rules.longest_loop))
+    counts = all_counts(sequence, structures)
+    weights, v = rng.normal(size=counts.shape[1]), rng.normal(size=counts.shape[1])
+    partners = np.array(structures[rng.integers(len(structures))]) + 1
+    hidden = {"all": 0.0, "half": 0.5, "nothing": 1.0}[known]
+    partners[rng.random(length) < hidden] = -1
+    agrees = np.array([((partners == -1) | (np.array(one) + 1 == partners)).all() for one in structures])
+    every, given = (naive.chain_moments(counts, weights, chosen) for chosen in (np.ones_like(agrees), agrees))
+    objective = objective_of(sequence, partners, rules, row_weights=np.array([2.0]))
+    loss, gradient = objective.loss_gradient(weights)
+    assert loss == pytest.approx(2.0 * (every[0] - given[0]), abs=1e-10)
+    np.testing.assert_allclose(gradient, 2.0 * (every[1] - given[1]), atol=1e-10)
+    np.testing.assert_allclose(objective.hessian_at(weights)(v), 2.0 * (every[2] - given[2]) @ v, atol=1e-9)
+    assert objective.is_convex == (known == "all")
+
+
+def test_uses_of_a_structure_are_its_features(rng):
+    sequence = a_sequence(rng, 13)
+    structures = list(naive.foldings(sequence))
+    for one in rng.permutation(len(structures))[:50]:
+        uses = known_uses(encoded(sequence), np.array(structures[one]) + 1, Rules())
+        np.testing.assert_array_equal(folding_weights().scores.T @ uses, all_counts(sequence, [structures[one]])[0])
+
+
+@pytest.mark.parametrize(
+    ("sequence", "structure", "said"),
+    [
+        ("GAAAA", "(...)", "letters 1 and 5 cannot pair"),
+        ("GC", "()", "letters 1 and 2 are closer than 3"),
+        (
+            "G" + "A" * 20 + "GAAAC" + "A" * 11 + "C",
+            "(" + "." * 20 + "(...)" + "." * 11 + ")",
+            "31 unpaired letters, 30 at most",
+        ),
+    ],
+)
+def test_structures_that_are_impossible_say_why(sequence, structure, said):
+    partners, stack = np.zeros(len(sequence), int), []
+    for place, mark in enumerate(structure, 1):
+        if mark == "(":
+            stack.append(place)
+        elif mark == ")":
+            partners[place - 1], partners[stack[-1] - 1] = stack[-1], place
+            stack.pop()
+    with pytest.raises(ValueError, match=said):
+        known_uses(encoded(sequence), partners, Rules(least_hairpin=3))
+
+
+@pytest.mark.parametrize("length", [40, 80])
+def test_it_is_an_objective_like_the_others(length, rng):
+    """Long enough for all sizes of loops: derivatives against differences, at random points in random directions."""
+    sequences = [a_sequence(rng, length), a_sequence(rng, length // 2)]
+    rules = Rules()
+    partners = [np.full(length, -1), np.zeros(length // 2, int)]
+    partners[0][: length // 3] = 0
+    examples = [example(encoded(one), known, rules) for one, known in zip(sequences, partners, strict=True)]
+    check_objective(Folding(examples, rules), rng)
+
+
+def test_threads_give_the_same_bits(rng):
+    rules = Rules()
+    examples = [example(encoded(a_sequence(rng, n)), np.full(n, 0), rules) for n in (30, 50, 20, 70)]
+    weights = 0.3 * rng.normal(size=708)
+    one, two = (Folding(examples, rules, n_threads=threads).loss_gradient(weights) for threads in (1, 2))
+    assert one[0] == two[0]
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize("size", [-3.0, 0.0, 3.0])
+def test_the_scale_follows_the_scores(size):
+    """Every unpaired letter outside adds the same, so log Z of a sequence that cannot pair is known."""
+    weights = np.zeros(708)
+    weights[folding_weights().names.index("external_unpaired")] = size
+    assert log_z("A" * 700, weights, Rules()) == pytest.approx(700 * size, rel=1e-12, abs=1e-9)
+
+
+def test_long_molecules_stay_finite(rng):
+    weights = 0.5 * rng.normal(size=708)
+    sequence = a_sequence(rng, 1200)
+    whole, double = log_z(sequence, weights, Rules()), log_z(sequence + "A" + sequence, weights, Rules())
+    assert np.isfinite([whole, double]).all()
+    assert double > 2.0 * whole + weights[folding_weights().names.index("external_unpaired")] - 10.0
+
+
+@pytest.fixture(scope="module")
+def shipped(data_dir):
+    """The weights that the original program comes with."""
+    with gzip.open(data_dir / "rna" / "contrafold_v2.complementary.params.gz", "rt") as lines:
+        read = dict(line.split() for line in lines)
+    assert tuple(read) == folding_weights().names
+    return np.array(list(read.values()), float)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "least_hairpin", "expected"),
+    [(HUNDRED, 0, 7.42875), (HUNDRED, 3, 7.23889), ("GGGGAAAACCCC", 0, 3.05661)],
+)
+def test_partition_functions_of_the_original_weights(shipped, sequence, least_hairpin, expected):
+    assert log_z(sequence, shipped, Rules(least_hairpin=least_hairpin)) == pytest.approx(expected, abs=1e-5)
+    assert log_z(sequence.lower().replace("u", "t"), shipped, Rules(least_hairpin=least_hairpin)) == pytest.approx(
+        expected, abs=1e-5
+    )
+
+
+def test_the_score_of_the_original_weights(shipped):
+    partners = np.array([12, 11, 10, 9, 0, 0, 0, 0, 4, 3, 2, 1])
+    uses = known_uses(encoded("GGGGAAAACCCC"), partners, Rules())
+    assert float(uses @ (folding_weights().scores @ shipped)) == pytest.approx(2.713993, abs=1e-6)
