@@ -75,7 +75,7 @@ class ChainCRF(TunedEstimator):
     rescale : {"none", "n"}, default="none"
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
-        The solver for given strengths. "auto": L-BFGS for rough fits, Newton's method beyond.
+        The solver for given strengths. "auto": L-BFGS, and Newton's method for fine fits.
     tol : float or None, default=None
         When a fit is done: the norm of the gradient relative to that at zero weights. None: 3e-3.
     max_iter : int, default=1000

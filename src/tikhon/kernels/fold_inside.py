@@ -108,18 +108,22 @@ def dot(a: Array, b: Array, n: int) -> float:
 
 
 @compiled
-def rows_sum(a: Array, b: Array, top: int, start: int, down: int, first: int, n: int) -> float:
-    """sum_k sum_m a[top + down m, start + k] b[first + m, k] over k < n and eight rows m: one after the other, rows would be
-    too short to be worth their loops."""
-    a0, a1, a2, a3 = a[top], a[top + down], a[top + 2 * down], a[top + 3 * down]
-    a4, a5, a6, a7 = a[top + 4 * down], a[top + 5 * down], a[top + 6 * down], a[top + 7 * down]
+def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
+    """sum_k sum_m a[row + down m, start + k] b[b_row + m, b_start + k] over k < n and eight rows m.
+
+    One after the other, rows would be too short to be worth their loops. Slices of single rows, since those are known to be
+    contiguous, and the index of a loop not to be negative.
+    """
+    a0, a1 = a[row, start:], a[row + down, start:]
+    a2, a3 = a[row + 2 * down, start:], a[row + 3 * down, start:]
+    a4, a5 = a[row + 4 * down, start:], a[row + 5 * down, start:]
+    a6, a7 = a[row + 6 * down, start:], a[row + 7 * down, start:]
+    b0, b1, b2, b3 = b[b_row, b_start:], b[b_row + 1, b_start:], b[b_row + 2, b_start:], b[b_row + 3, b_start:]
+    b4, b5, b6, b7 = b[b_row + 4, b_start:], b[b_row + 5, b_start:], b[b_row + 6, b_start:], b[b_row + 7, b_start:]
     total = 0.0
     for k in range(n):
-        at = start + k
-        total += (
-            a0[at] * b[first, k] + a1[at] * b[first + 1, k] + a2[at] * b[first + 2, k] + a3[at] * b[first + 3, k]
-            + a4[at] * b[first + 4, k] + a5[at] * b[first + 5, k] + a6[at] * b[first + 6, k] + a7[at] * b[first + 7, k]
-        )  # fmt: skip
+        total += a0[k] * b0[k] + a1[k] * b1[k] + a2[k] * b2[k] + a3[k] * b3[k]
+        total += a4[k] * b4[k] + a5[k] * b5[k] + a6[k] * b6[k] + a7[k] * b7[k]
     return total
 
 
@@ -134,8 +138,7 @@ def loop_sum(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array)
     while left + 8 <= most_left + 1:
         right = min(most_right, LONGEST - left)
         # inner[i + 1 + left, j - 1 - k] for k = right ... 0
-        turned = factors.turned_loop[:, LONGEST - right :]
-        total += rows_sum(inner, turned, r + 1 + left, c - 1 - right, 1, left, right + 1)
+        total += rows_sum(inner, r + 1 + left, 1, c - 1 - right, factors.turned_loop, left, LONGEST - right, right + 1)
         left += 8
     while left <= most_left:
         right = min(most_right, LONGEST - left)

@@ -49,7 +49,7 @@ def outside_loop_sum(
     total, left = 0.0, 0
     while left + 8 <= most_left + 1:
         right = min(most_right, LONGEST - left)
-        total += rows_sum(loops, factors.loop, r - 1 - left, c + 1, -1, left, right + 1)
+        total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, right + 1)
         left += 8
     while left <= most_left:
         right = min(most_right, LONGEST - left)

@@ -1,0 +1,58 @@
+"""Structures from the probabilities of pairs: maximum expected accuracy, and the centroid."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.fold_inside import Molecule
+from tikhon.kernels.fold_pairs import best_pairs
+from tikhon.models.folding_passes import average_uses, fold_inside
+from tikhon.models.folding_structures import Partners
+from tikhon.models.folding_weights import folding_weights, tables_of
+from tikhon.objective import Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """log Z and the probabilities of pairs of one molecule, i < j at [i - 1, j - 1]."""
+
+    log_z: float
+    pairs: Matrix
+
+    @property
+    def unpaired(self) -> Vector:
+        """The probability of each letter to be unpaired."""
+        return np.asarray(1.0 - self.pairs.sum(axis=0) - self.pairs.sum(axis=1))
+
+    def most_accurate(self, gamma: float) -> Partners:
+        """The structure with the largest sum of: 1 for a letter that is rightly unpaired, gamma for one rightly paired.
+
+        In expectation (Do, Woods, Batzoglou 2006, equation 10): the pair of i and j gains 2 gamma p_ij.
+        """
+        return _best(self.unpaired, 2.0 * gamma * self.pairs)
+
+    def centroid(self, gamma: float) -> Partners:
+        """The structure with the largest sum of (gamma + 1) p_ij - 1 over its pairs (Hamada et al. 2009)."""
+        return _best(np.zeros(len(self.pairs)), (gamma + 1.0) * self.pairs - 1.0)
+
+
+def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posterior | None:
+    """None where no structure agrees with what is known, or none can be told in floating point."""
+    scores = tables_of(folding_weights().scores @ weights)
+    folded = fold_inside(molecule, scores, longest_loop)
+    if folded is None:
+        return None
+    probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
+    average_uses(molecule, folded, probabilities)
+    return Posterior(folded.log_z, np.ascontiguousarray(probabilities[1:-1, 1:-1]))
+
+
+def _best(unpaired: Vector, gains: Matrix) -> Partners:
+    """The nested pairs with the largest gains; a pair that gains no more than its letters unpaired is not considered."""
+    left, right = np.nonzero(np.triu(gains > unpaired[:, None] + unpaired[None, :], 1))
+    padded = np.concatenate([[0.0], unpaired, [0.0]])
+    starts = np.searchsorted(left, np.arange(-1, len(unpaired) + 1)).astype(np.int64)
+    partners: NDArray[np.int64] = np.zeros(len(padded), np.int64)
+    best_pairs(padded, starts, right + 1, gains[left, right], partners)
+    return partners[1:-1]

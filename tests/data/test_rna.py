@@ -1,0 +1,92 @@
+"""Files of RNA, and structures as text."""
+
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tikhon.data.dot_bracket import dot_bracket, n_crossing, partners_of
+from tikhon.data.rna import load_rna, read_rna
+from tikhon.errors import FileFormatError, InputError
+
+
+def joined(parts):
+    return st.lists(parts, max_size=4).map("".join)
+
+
+nested = st.recursive(st.just("."), lambda inner: joined(inner) | joined(inner).map(lambda text: f"({text})"))
+
+
+@given(nested)
+def test_partners_and_text_are_the_same(structure):
+    partners = partners_of(structure)
+    assert dot_bracket(partners) == structure
+    paired = np.flatnonzero(partners)
+    np.testing.assert_array_equal(partners[partners[paired] - 1], paired + 1)
+
+
+def test_pairs_that_cross_are_left_out_and_counted():
+    assert partners_of("((.[[A))]]a").tolist() == [8, 7, 0, 0, 0, 0, 2, 1, 0, 0, 0]
+    assert n_crossing("((.[[A))]]a") == 3
+
+
+@pytest.mark.parametrize(
+    ("structure", "said"),
+    [
+        ("(()", "'\\(' at position 1 that nothing closes"),
+        ("())", "'\\)' at position 3 that nothing opens"),
+        ("(.x!)", "'!' at position 4"),
+    ],
+)
+def test_structures_that_are_none(structure, said):
+    with pytest.raises(InputError, match=said):
+        partners_of(structure)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_records_with_and_without_structures(tmp_path, zipped):
+    text = ">one first of all\nGGAA\nACC\n((...))\n\n>two\nACGU\n"
+    path = tmp_path / "some.fa"
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    one, two = read_rna(path)
+    assert (one.name, one.about, one.sequence, one.structure) == ("one", "first of all", "GGAAACC", "((...))")
+    assert (two.name, two.about, two.sequence, two.structure) == ("two", "", "ACGU", None)
+
+
+def test_plain_lines_are_sequences(tmp_path):
+    path = tmp_path / "plain.txt"
+    path.write_text("GGAAACC\n((...))\nACGU\nAAAA\n")
+    assert [(one.name, one.sequence, one.structure) for one in read_rna(path)] == [
+        ("sequence 1", "GGAAACC", "((...))"), ("sequence 2", "ACGU", None), ("sequence 3", "AAAA", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (">a\n>b\nACGU\n", "a has no sequence"),
+        (">a\nACGU\n((.\n", "a has 4 letters and a structure of 3"),
+        (">a\nACGU\n(..)\nACGU\n", "a goes on after its structure"),
+        ("\xff\xfe", "is not text"),
+    ],
+)
+def test_damaged_files_say_where(tmp_path, text, said):
+    path = tmp_path / "bad.fa"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(FileFormatError, match=said):
+        read_rna(path)
+
+
+def test_the_folds_of_s151(data_dir):
+    records = load_rna("s151rfam", data_dir)
+    folds = [one.about.split()[0] for one in records]
+    assert (folds.count("fold=A"), folds.count("fold=B")) == (75, 76)
+    assert sum(len(one.sequence) for one in records) == 20581
+    assert sum(int((partners_of(one.structure) > 0).sum()) for one in records) == 2 * 4977
+
+
+def test_a_set_that_is_missing_says_how_to_name_the_folder(tmp_path):
+    with pytest.raises(InputError, match="TIKHON_DATA"):
+        load_rna("s151rfam", tmp_path)

@@ -1,0 +1,98 @@
+"""Structures from probabilities, against all structures there are."""
+
+import numpy as np
+import pytest
+from tests import naive
+
+from tikhon.models.folding_decoder import posterior
+from tikhon.models.folding_structures import Rules, encoded, molecule, unknown_molecule
+from tikhon.models.folding_weights import folding_weights
+
+LENGTH = 12
+
+
+@pytest.fixture
+def found(rng):
+    """A sequence, its structures (partners from 1), their probabilities by enumeration, and the posterior."""
+    sequence = "".join(rng.choice(list("ACGU"), LENGTH, p=[0.2, 0.3, 0.3, 0.2]))
+    weights = 0.7 * rng.normal(size=708)
+    by_name = dict(zip(folding_weights().names, weights, strict=True))
+    structures = list(naive.foldings(sequence))
+    scores = np.array(
+        [sum(by_name[name] * n for name, n in naive.folding_counts(sequence, one).items()) for one in structures]
+    )
+    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    return (
+        sequence,
+        weights,
+        np.array(structures) + 1,
+        np.exp(scores - np.logaddexp.reduce(scores)),
+        posterior(free, weights, 30),
+    )
+
+
+def pair_matrix(partners):
+    matrix = np.zeros((LENGTH, LENGTH))
+    for i, j in enumerate(partners):
+        if j - 1 > i:
+            matrix[i, j - 1] = 1.0
+    return matrix
+
+
+def test_probabilities_are_those_of_enumeration(found):
+    _, _, structures, shares, after = found
+    expected = sum(share * pair_matrix(one) for one, share in zip(structures, shares, strict=True))
+    np.testing.assert_allclose(after.pairs, expected, atol=1e-12)
+    np.testing.assert_allclose(after.unpaired, shares @ (structures == 0), atol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [2.0**-5, 1.0, 6.0, 2.0**10])
+def test_no_structure_is_expected_to_be_more_accurate(found, gamma):
+    _, _, structures, shares, after = found
+
+    def accuracy(one):
+        """Expected letters that are rightly unpaired, and gamma times those rightly paired."""
+        agrees = structures == one
+        return float(shares @ np.where(one == 0, agrees, gamma * agrees).sum(axis=1))
+
+    best = after.most_accurate(gamma)
+    assert (structures == best).all(axis=1).any()
+    assert accuracy(best) == pytest.approx(max(map(accuracy, structures)), rel=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 4.0])
+def test_no_structure_is_more_central(found, gamma):
+    _, _, structures, _, after = found
+
+    def value(one):
+        return float((((gamma + 1.0) * after.pairs - 1.0) * pair_matrix(one)).sum())
+
+    assert value(after.centroid(gamma)) == pytest.approx(max(map(value, structures)), abs=1e-12)
+
+
+def test_what_is_known_is_kept(found, rng):
+    sequence, weights, structures, shares, _ = found
+    known = np.where(rng.random(LENGTH) < 0.4, structures[rng.integers(len(structures))], -1)
+    must_pair = np.zeros(LENGTH, bool)
+    agrees = ((structures == known) | (known == -1)).all(axis=1)
+    one = molecule(encoded(sequence), Rules(), known, must_pair)
+    after = posterior(one, weights, 30)
+    np.testing.assert_allclose(
+        after.unpaired, shares[agrees] @ (structures[agrees] == 0) / shares[agrees].sum(), atol=1e-12
+    )
+
+
+def test_letters_that_must_pair_do(found):
+    sequence, weights, structures, shares, _ = found
+    place = int(np.argmax((structures > 0).sum(axis=0)))
+    must_pair = np.arange(LENGTH) == place
+    after = posterior(molecule(encoded(sequence), Rules(), np.full(LENGTH, -1), must_pair), weights, 30)
+    agrees = structures[:, place] > 0
+    np.testing.assert_allclose(
+        after.unpaired, shares[agrees] @ (structures[agrees] == 0) / shares[agrees].sum(), atol=1e-12
+    )
+
+
+def test_nothing_agrees_with_what_cannot_be():
+    must_pair = np.ones(4, bool)
+    assert posterior(molecule(encoded("AAAA"), Rules(), np.full(4, -1), must_pair), np.zeros(708), 30) is None
