@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MARGIN = 32  # more than the letters of a loop
+MARGIN = 34  # more than the letters of a loop and the pair inside it
 LONGEST = 30  # unpaired letters of a bulge or internal loop
+SIDE = 32  # of tables of loops: their last row and column, and all that is too long, are 0
 ANY, NONE = -1, 0  # partners: not known, unpaired; else the number of a letter
 
 # Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
@@ -55,7 +56,7 @@ class Factors(NamedTuple):
     stack: Array  # (625,), with two letters
     closing: Array  # (625,)
     branch: Array  # (625,)
-    loop: Array  # (31, 31), with the letters of the loop and two; 0 where there is none or letters matter
+    loop: Array  # (32, 32), with the letters of the loop and two; 0 where there is none or letters matter
     turned_loop: Array  # the same, each row from its end
     bulge_left: Array  # (5,), bulges of one letter, with three letters
     bulge_right: Array
@@ -69,6 +70,8 @@ class Factors(NamedTuple):
 
 
 class Tables(NamedTuple):
+    """See above. Each is a square with ``table_side(n)`` rows."""
+
     pairs: Array
     inner: Array
     loops: Array
@@ -80,9 +83,8 @@ class Tables(NamedTuple):
     many_turned: Array
 
 
-def empty_tables(n: int) -> Tables:
-    side = n + 2 * MARGIN + 2
-    return Tables(*(np.zeros((side, side)) for _ in Tables._fields))
+def table_side(n: int) -> int:
+    return n + 2 * MARGIN + 2
 
 
 @compiled
@@ -128,27 +130,41 @@ def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_
 
 
 @compiled
+def in_full(left: int, most_left: int, most_right: int) -> int:
+    """Of eight rows from ``left`` on: how many columns they have, a multiple of eight; 0 where what is known cuts them off.
+
+    Loops that would be too long have the factor 0, and so are taken along.
+    """
+    if left + 8 > SIDE or most_right < LONGEST - left or most_left < min(left + 7, LONGEST):
+        return 0
+    return (LONGEST + 8 - left) // 8 * 8
+
+
+@compiled
 def loop_sum(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array) -> float:
     """All bulges and internal loops that i and j close, up to their junction with i and j."""
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
-    most_left = min(molecule.free_after[i], j - i - 3)
-    most_right = min(molecule.free_before[j], j - i - 3)
+    most_left, most_right = molecule.free_after[i], molecule.free_before[j]
+    last_left = min(most_left, j - i - 3)
     total, left = 0.0, 0
-    while left + 8 <= most_left + 1:
-        right = min(most_right, LONGEST - left)
-        # inner[i + 1 + left, j - 1 - k] for k = right ... 0
-        total += rows_sum(inner, r + 1 + left, 1, c - 1 - right, factors.turned_loop, left, LONGEST - right, right + 1)
-        left += 8
-    while left <= most_left:
-        right = min(most_right, LONGEST - left)
-        total += dot(inner[r + 1 + left, c - 1 - right :], factors.turned_loop[left, LONGEST - right :], right + 1)
-        left += 1
-    if most_left >= 1:
+    while left <= last_left:
+        width = in_full(left, most_left, most_right)
+        if width > 0:
+            # inner[i + 1 + left, j - width + k] for k = 0 ... width - 1
+            total += rows_sum(inner, r + 1 + left, 1, c - width, factors.turned_loop, left, SIDE - width, width)
+            left += 8
+        else:
+            right = min(most_right, LONGEST - left)
+            total += dot(
+                inner[r + 1 + left, c - 1 - right :], factors.turned_loop[left, LONGEST + 1 - right :], right + 1
+            )
+            left += 1
+    if last_left >= 1:
         total += factors.bulge_left[x[i + 1]] * inner[r + 2, c - 1]
-    if most_right >= 1:
+    if last_left >= 0 and most_right >= 1:
         total += factors.bulge_right[x[j - 1]] * inner[r + 1, c - 2]
-    if most_left >= 1 and most_right >= 1:
+    if last_left >= 1 and most_right >= 1:
         total += factors.internal[x[i + 1], x[j - 1]] * inner[r + 2, c - 2]
     return total
 

@@ -15,7 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, dot, four, rows_sum
+from tikhon.kernels.fold_inside import (
+    LONGEST,
+    MARGIN,
+    SIDE,
+    Array,
+    Factors,
+    Molecule,
+    Tables,
+    compiled,
+    dot,
+    four,
+    in_full,
+    rows_sum,
+)
 
 LONGEST_HAIRPIN = 30  # from which all have the same score
 
@@ -43,18 +56,19 @@ def outside_loop_sum(
 
     ``loops`` has outside values; ``inner`` is the inside value.
     """
-    x, n = molecule.letters, molecule.n
+    x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = min(molecule.free_before[i], i - 2), min(molecule.free_after[j], n - j - 1)
+    most_left, most_right = molecule.free_before[i], molecule.free_after[j]
     total, left = 0.0, 0
-    while left + 8 <= most_left + 1:
-        right = min(most_right, LONGEST - left)
-        total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, right + 1)
-        left += 8
     while left <= most_left:
-        right = min(most_right, LONGEST - left)
-        total += dot(loops[r - 1 - left, c + 1 :], factors.loop[left], right + 1)
-        left += 1
+        width = in_full(left, most_left, most_right)
+        if width > 0:
+            total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, width)
+            left += 8
+        else:
+            right = min(most_right, LONGEST - left)
+            total += dot(loops[r - 1 - left, c + 1 :], factors.loop[left], right + 1)
+            left += 1
     if most_left >= 1:
         term = factors.bulge_left[x[i - 1]] * loops[r - 2, c + 1]
         uses.bulge[x[i - 1]] += term * inner
@@ -74,17 +88,52 @@ def outside_loop_sum(
 
 
 @compiled
-def count_loops(i: int, j: int, molecule: Molecule, outside: float, inner: Array, sums: Array) -> None:
-    """Adds to ``sums`` (31 x 31, rows from their end) what i and j, which close a loop, have inside it.
+def count_loops(
+    i: int, molecule: Molecule, loops: Array, inner: Array, closers: NDArray[np.int64], sums: Array
+) -> None:
+    """Adds to ``sums`` what the pairs that begin at i, and close loops, have inside them, by the lengths of the loops.
 
-    Without the factors of the loops themselves, which are the same for all pairs.
+    Without the factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like ``turned_loop``,
+    ``loops`` has the outside values, ``closers`` is room for n letters. Four pairs at a time, so that sums are loaded and
+    stored a quarter as often.
     """
-    r, c = i + MARGIN, j + MARGIN
-    most_left = min(molecule.free_after[i], j - i - 3)
-    most_right = min(molecule.free_before[j], j - i - 3)
+    r = i + MARGIN
+    row = loops[r]
+    count = 0
+    for j in range(i + 3, molecule.n + 1):
+        if row[j + MARGIN] != 0.0:
+            if molecule.free_before[j] < LONGEST:
+                _count_cut_loops(i, j, molecule, row[j + MARGIN], inner, sums)
+            else:
+                closers[count] = j + MARGIN
+                count += 1
+    if count == 0:
+        return
+    for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
+        first = left + 1  # of the columns whose loops are not too long
+        back, into, p = SIDE - first, sums[left, first:], 0
+        while p + 4 <= count:
+            c0, c1, c2, c3 = closers[p], closers[p + 1], closers[p + 2], closers[p + 3]
+            o0, o1, o2, o3 = row[c0], row[c1], row[c2], row[c3]
+            a0, a1 = inner[r + 1 + left, c0 - back :], inner[r + 1 + left, c1 - back :]
+            a2, a3 = inner[r + 1 + left, c2 - back :], inner[r + 1 + left, c3 - back :]
+            for k in range(len(into)):
+                into[k] += o0 * a0[k] + o1 * a1[k] + o2 * a2[k] + o3 * a3[k]
+            p += 4
+        while p < count:
+            outside, a = row[closers[p]], inner[r + 1 + left, closers[p] - back :]
+            for k in range(len(into)):
+                into[k] += outside * a[k]
+            p += 1
+
+
+@compiled
+def _count_cut_loops(i: int, j: int, molecule: Molecule, outside: float, inner: Array, sums: Array) -> None:
+    """The same for one pair, where what is known cuts loops short."""
+    most_left, most_right = min(molecule.free_after[i], j - i - 3), molecule.free_before[j]
     for left in range(most_left + 1):
         right = min(most_right, LONGEST - left)
-        row, into = inner[r + 1 + left, c - 1 - right :], sums[left, LONGEST - right :]
+        row, into = inner[i + MARGIN + 1 + left, j + MARGIN - 1 - right :], sums[left, LONGEST + 1 - right :]
         for k in range(right + 1):
             into[k] += outside * row[k]
 
@@ -98,7 +147,7 @@ def outside(
     n, x = molecule.n, molecule.letters
     pairs, inner, loops, two, two_turned = tables.pairs, tables.inner, tables.loops, tables.two, tables.one_turned
     per_z = 1.0 / before[n]
-    loop_sums = np.zeros_like(factors.loop)
+    loop_sums, closers = np.zeros_like(factors.loop), np.empty(n, np.int64)
     for j in range(1, n + 1):
         uses.external[0] += before[j - 1] * factors.external_unpaired * molecule.is_free[j] * after[j + 1] * per_z
     for i in range(1, n + 1):
@@ -148,7 +197,6 @@ def outside(
                     uses.hairpin[min(j - i - 1, LONGEST_HAIRPIN)] += hairpin
                     uses.closing[outer] += hairpin
                 uses.closing[outer] += outside_loops * loops[r, c]
-                count_loops(i, j, molecule, outside_loops, inner, loop_sums)
                 closes = within * factors.branch[outer] * factors.multi_closing * two[r + 1, c - 1]
                 uses.multi[0] += closes
                 uses.multi[2] += closes
@@ -156,6 +204,7 @@ def outside(
             pairs[r, c], loops[r, c] = outside_pair, outside_loops
             tables.first[r, c], tables.one[r, c] = outside_first, outside_one
             two[r, c] = two_turned[c, r] = outside_two
+        count_loops(i, molecule, loops, inner, closers, loop_sums)
     for left in range(LONGEST + 1):
         for right in range(LONGEST + 1 - left):
-            uses.loop[left, right] += factors.loop[left, right] * loop_sums[left, LONGEST - right]
+            uses.loop[left, right] += factors.loop[left, right] * loop_sums[left, LONGEST + 1 - right]

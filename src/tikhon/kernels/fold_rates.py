@@ -6,8 +6,21 @@ and its rate are a pair; sums over rows carry both at once, since memory and not
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four, may_pair
+from tikhon.kernels.fold_inside import (
+    LONGEST,
+    MARGIN,
+    SIDE,
+    Array,
+    Factors,
+    Molecule,
+    Tables,
+    compiled,
+    four,
+    in_full,
+    may_pair,
+)
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
 
 Moving = tuple[float, float]
@@ -33,31 +46,69 @@ def moving_dot(a: Array, da: Array, b: Array, db: Array, n: int) -> Moving:
 
 
 @compiled
+def moving_rows_sum(
+    a: Array, da: Array, row: int, down: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
+) -> Moving:
+    """As ``rows_sum``, in two halves: registers are not that many."""
+    total, rate = 0.0, 0.0
+    for half in range(0, 8, 4):
+        top, b_top = row + half * down, b_row + half
+        a0, a1, a2, a3 = a[top, start:], a[top + down, start:], a[top + 2 * down, start:], a[top + 3 * down, start:]
+        da0, da1, da2, da3 = (
+            da[top, start:],
+            da[top + down, start:],
+            da[top + 2 * down, start:],
+            da[top + 3 * down, start:],
+        )
+        b0, b1, b2, b3 = b[b_top, b_start:], b[b_top + 1, b_start:], b[b_top + 2, b_start:], b[b_top + 3, b_start:]
+        db0, db1, db2, db3 = (
+            db[b_top, b_start:],
+            db[b_top + 1, b_start:],
+            db[b_top + 2, b_start:],
+            db[b_top + 3, b_start:],
+        )
+        for k in range(n):
+            total += a0[k] * b0[k] + a1[k] * b1[k] + a2[k] * b2[k] + a3[k] * b3[k]
+            rate += a0[k] * db0[k] + a1[k] * db1[k] + a2[k] * db2[k] + a3[k] * db3[k]
+            rate += da0[k] * b0[k] + da1[k] * b1[k] + da2[k] * b2[k] + da3[k] * b3[k]
+    return total, rate
+
+
+@compiled
 def moving_loop_sum(
     i: int, j: int, molecule: Molecule, factors: Factors, rates: Factors, inner: Array, d_inner: Array
 ) -> Moving:
     """As ``loop_sum``."""
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
-    most_left = min(molecule.free_after[i], j - i - 3)
-    most_right = min(molecule.free_before[j], j - i - 3)
-    total = (0.0, 0.0)
-    for left in range(most_left + 1):
-        right = min(most_right, LONGEST - left)
-        row, first, start = r + 1 + left, c - 1 - right, LONGEST - right
-        total = plus(total, moving_dot(
-            inner[row, first:], d_inner[row, first:], factors.turned_loop[left, start:], rates.turned_loop[left, start:],
-            right + 1,
-        ))  # fmt: skip
-    if most_left >= 1:
+    most_left, most_right = molecule.free_after[i], molecule.free_before[j]
+    last_left = min(most_left, j - i - 3)
+    total, left = (0.0, 0.0), 0
+    while left <= last_left:
+        row, width = r + 1 + left, in_full(left, most_left, most_right)
+        if width > 0:
+            term = moving_rows_sum(
+                inner, d_inner, row, 1, c - width, factors.turned_loop, rates.turned_loop, left, SIDE - width, width
+            )
+            left += 8
+        else:
+            right = min(most_right, LONGEST - left)
+            first, start = c - 1 - right, LONGEST + 1 - right
+            term = moving_dot(
+                inner[row, first:], d_inner[row, first:], factors.turned_loop[left, start:], rates.turned_loop[left, start:],
+                right + 1,
+            )  # fmt: skip
+            left += 1
+        total = plus(total, term)
+    if last_left >= 1:
         a = x[i + 1]
         term = times((factors.bulge_left[a], rates.bulge_left[a]), (inner[r + 2, c - 1], d_inner[r + 2, c - 1]))
         total = plus(total, term)
-    if most_right >= 1:
+    if last_left >= 0 and most_right >= 1:
         b = x[j - 1]
         term = times((factors.bulge_right[b], rates.bulge_right[b]), (inner[r + 1, c - 2], d_inner[r + 1, c - 2]))
         total = plus(total, term)
-    if most_left >= 1 and most_right >= 1:
+    if last_left >= 1 and most_right >= 1:
         a, b = x[i + 1], x[j - 1]
         term = times((factors.internal[a, b], rates.internal[a, b]), (inner[r + 2, c - 2], d_inner[r + 2, c - 2]))
         total = plus(total, term)
@@ -145,16 +196,22 @@ def moving_outside_loop_sum(
     d_uses: Uses,
 ) -> Moving:  # fmt: skip
     """As ``outside_loop_sum``."""
-    x, n = molecule.letters, molecule.n
+    x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = min(molecule.free_before[i], i - 2), min(molecule.free_after[j], n - j - 1)
-    total = (0.0, 0.0)
-    for left in range(most_left + 1):
-        right = min(most_right, LONGEST - left)
-        row = r - 1 - left
-        total = plus(total, moving_dot(
-            loops[row, c + 1 :], d_loops[row, c + 1 :], factors.loop[left], rates.loop[left], right + 1
-        ))  # fmt: skip
+    most_left, most_right = molecule.free_before[i], molecule.free_after[j]
+    total, left = (0.0, 0.0), 0
+    while left <= most_left:
+        row, width = r - 1 - left, in_full(left, most_left, most_right)
+        if width > 0:
+            term = moving_rows_sum(loops, d_loops, row, -1, c + 1, factors.loop, rates.loop, left, 0, width)
+            left += 8
+        else:
+            right = min(most_right, LONGEST - left)
+            term = moving_dot(
+                loops[row, c + 1 :], d_loops[row, c + 1 :], factors.loop[left], rates.loop[left], right + 1
+            )
+            left += 1
+        total = plus(total, term)
     if most_left >= 1:
         a = x[i - 1]
         term = times((factors.bulge_left[a], rates.bulge_left[a]), (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
@@ -181,19 +238,55 @@ def moving_outside_loop_sum(
 
 @compiled
 def moving_count_loops(
+    i: int, molecule: Molecule, loops: Array, d_loops: Array, inner: Array, d_inner: Array, closers: NDArray[np.int64],
+    sums: Array, d_sums: Array,
+) -> None:  # fmt: skip
+    """As ``count_loops``, two pairs at a time."""
+    r = i + MARGIN
+    values, moves = loops[r], d_loops[r]
+    count = 0
+    for j in range(i + 3, molecule.n + 1):
+        if values[j + MARGIN] != 0.0:
+            if molecule.free_before[j] < LONGEST:
+                outside = (values[j + MARGIN], moves[j + MARGIN])
+                _moving_count_cut_loops(i, j, molecule, outside, inner, d_inner, sums, d_sums)
+            else:
+                closers[count] = j + MARGIN
+                count += 1
+    if count == 0:
+        return
+    for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
+        first, row = left + 1, r + 1 + left
+        back, into, d_into, p = SIDE - first, sums[left, first:], d_sums[left, first:], 0
+        while p + 2 <= count:
+            c0, c1 = closers[p], closers[p + 1]
+            o0, o1, do0, do1 = values[c0], values[c1], moves[c0], moves[c1]
+            a0, a1 = inner[row, c0 - back :], inner[row, c1 - back :]
+            da0, da1 = d_inner[row, c0 - back :], d_inner[row, c1 - back :]
+            for k in range(len(into)):
+                into[k] += o0 * a0[k] + o1 * a1[k]
+                d_into[k] += o0 * da0[k] + o1 * da1[k] + do0 * a0[k] + do1 * a1[k]
+            p += 2
+        if p < count:
+            c0 = closers[p]
+            a0, da0 = inner[row, c0 - back :], d_inner[row, c0 - back :]
+            for k in range(len(into)):
+                into[k] += values[c0] * a0[k]
+                d_into[k] += values[c0] * da0[k] + moves[c0] * a0[k]
+
+
+@compiled
+def _moving_count_cut_loops(
     i: int, j: int, molecule: Molecule, outside: Moving, inner: Array, d_inner: Array, sums: Array, d_sums: Array
 ) -> None:
-    """As ``count_loops``."""
-    r, c = i + MARGIN, j + MARGIN
-    most_left = min(molecule.free_after[i], j - i - 3)
-    most_right = min(molecule.free_before[j], j - i - 3)
+    most_left, most_right = min(molecule.free_after[i], j - i - 3), molecule.free_before[j]
     for left in range(most_left + 1):
         right = min(most_right, LONGEST - left)
-        row, d_row = inner[r + 1 + left, c - 1 - right :], d_inner[r + 1 + left, c - 1 - right :]
-        into, d_into = sums[left, LONGEST - right :], d_sums[left, LONGEST - right :]
+        row, first, start = i + MARGIN + 1 + left, j + MARGIN - 1 - right, LONGEST + 1 - right
+        a, da, into, d_into = inner[row, first:], d_inner[row, first:], sums[left, start:], d_sums[left, start:]
         for k in range(right + 1):
-            into[k] += outside[0] * row[k]
-            d_into[k] += outside[0] * d_row[k] + outside[1] * row[k]
+            into[k] += outside[0] * a[k]
+            d_into[k] += outside[0] * da[k] + outside[1] * a[k]
 
 
 @compiled
@@ -214,7 +307,7 @@ def moving_outside(
     external_unpaired = (factors.external_unpaired, rates.external_unpaired)
     external_pair = (factors.external_pair, rates.external_pair)
     per_z = (1.0 / before[n], -d_before[n] / before[n] ** 2)
-    loop_sums, d_loop_sums = np.zeros_like(factors.loop), np.zeros_like(factors.loop)
+    loop_sums, d_loop_sums, closers = np.zeros_like(factors.loop), np.zeros_like(factors.loop), np.empty(n, np.int64)
     for j in range(1, n + 1):
         around_j = times(times((before[j - 1], d_before[j - 1]), (after[j + 1], d_after[j + 1])), per_z)
         d_uses.external[0] += times(around_j, external_unpaired)[1] * molecule.is_free[j]
@@ -276,7 +369,6 @@ def moving_outside(
                     d_uses.hairpin[min(j - i - 1, LONGEST_HAIRPIN)] += hairpin
                     d_uses.closing[outer] += hairpin
                 d_uses.closing[outer] += times(outside_loops, (loops[r, c], d_loops[r, c]))[1]
-                moving_count_loops(i, j, molecule, outside_loops, inner, d_inner, loop_sums, d_loop_sums)
                 closing = times((factors.branch[outer], rates.branch[outer]), multi_closing)
                 closing = times(closing, (two[r + 1, c - 1], d_two[r + 1, c - 1]))
                 closes = times(within, closing)[1]
@@ -289,9 +381,10 @@ def moving_outside(
             one[r, c], d_one[r, c] = outside_one
             two[r, c], d_two[r, c] = outside_two
             two_turned[c, r], d_two_turned[c, r] = outside_two
+        moving_count_loops(i, molecule, loops, d_loops, inner, d_inner, closers, loop_sums, d_loop_sums)
     for left in range(LONGEST + 1):
         for right in range(LONGEST + 1 - left):
             d_uses.loop[left, right] += (
-                factors.loop[left, right] * d_loop_sums[left, LONGEST - right]
-                + rates.loop[left, right] * loop_sums[left, LONGEST - right]
+                factors.loop[left, right] * d_loop_sums[left, LONGEST + 1 - right]
+                + rates.loop[left, right] * loop_sums[left, LONGEST + 1 - right]
             )

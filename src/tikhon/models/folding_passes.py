@@ -1,11 +1,12 @@
 """One molecule, one set of scores: the partition function, average uses, probabilities of pairs; at a scale that works."""
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import LONGEST, Factors, Molecule, Tables, empty_tables, exterior, inside
+from tikhon.kernels.fold_inside import LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses, outside
 from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
 from tikhon.models.folding_structures import unknown_molecule
@@ -20,16 +21,41 @@ SHORT, BEGINNING = (
 LEAST_Z, MOST_Z = 1e-200, 1e200  # of scaled sums: their products with outside values stay in range
 WIDEST = 600.0  # logarithm of what a first move of the scale changes Z by
 MOST_TRIES = 60
+MOST_KEPT = 2**23  # numbers in tables that a thread keeps: those of about 900 letters, 64 MB
 
 
 class Folded(NamedTuple):
-    """What an inside pass leaves behind; an outside pass overwrites the tables."""
+    """What an inside pass leaves behind. An outside pass overwrites the tables, and so does the thread's next molecule."""
 
     log_z: float
     factors: Factors
     tables: Tables
     before: NDArray[np.float64]
     after: NDArray[np.float64]
+
+
+class _Room(threading.local):
+    """Memory of each thread for tables, kept from one molecule to the next: fresh memory takes as long as a short one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, NDArray[np.float64]] = {}
+
+    def tables(self, n: int, number: int = 0) -> Tables:
+        """Tables of zeros; ``number`` tells those apart that are needed at the same time."""
+        side = table_side(n)
+        shape = (len(Tables._fields), side, side)
+        size = int(np.prod(shape))
+        if size > MOST_KEPT:
+            return Tables(*np.zeros(shape))
+        kept = self._kept.get(number)
+        if kept is None or len(kept) < size:
+            kept = self._kept[number] = np.empty(size)
+        tables = kept[:size].reshape(shape)
+        tables.fill(0.0)
+        return Tables(*tables)
+
+
+_room = _Room()
 
 
 def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Factors:
@@ -40,8 +66,9 @@ def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LO
 
 def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) -> Factors:
     left, right = np.indices(scores.loop.shape)
-    loop = np.exp(scores.loop - scale * (left + right + 2))
-    loop[(left + right == 0) | (left + right > longest_loop)] = 0.0
+    loop = np.zeros((SIDE, SIDE))
+    fits = (left + right > 0) & (left + right <= longest_loop)
+    loop[:-1, :-1][fits] = np.exp(scores.loop - scale * (left + right + 2))[fits]
     bulge_left, bulge_right, internal = (loop[place] * np.exp(one) for place, one in (
         ((1, 0), scores.bulge), ((0, 1), scores.bulge), ((1, 1), scores.internal)
     ))  # fmt: skip
@@ -69,7 +96,7 @@ def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) ->
 
 def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
     """How the factors change where the scores move at these rates."""
-    loop = factors.loop * moves.loop
+    loop = factors.loop * np.pad(moves.loop, (0, 1))
     lengths = np.minimum(np.arange(len(factors.hairpin)), LONGEST_HAIRPIN)
     base, unpaired, paired = (float(move) for move in moves.multi)
     return Factors(
@@ -104,7 +131,7 @@ def fold_inside(molecule: Molecule, scores: ScoreTables, longest_loop: int = LON
     step, last_turn = WIDEST / max(n, 1), 0.0
     for _ in range(MOST_TRIES):
         factors = factors_of(scores, n, scale, longest_loop)
-        tables, before, after = empty_tables(n), np.zeros(n + 2), np.zeros(n + 2)
+        tables, before, after = _room.tables(n), np.zeros(n + 2), np.zeros(n + 2)
         inside(molecule, factors, tables)
         z = exterior(molecule, factors, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
@@ -134,7 +161,7 @@ def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vecto
     """How average uses change where the scores move at these rates."""
     n, flat = molecule.n, np.zeros(N_SCORES)
     rates = factor_rates(factors, moves)
-    tables, d_tables = empty_tables(n), empty_tables(n)
+    tables, d_tables = _room.tables(n), _room.tables(n, 1)
     before, d_before, after, d_after = np.zeros((4, n + 2))
     moving_inside(molecule, factors, rates, tables, d_tables)
     moving_exterior(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after)

@@ -62,7 +62,7 @@ def _molecule(
     known = np.full(len(letters) + 2, ANY, np.int64)
     padded = np.full(len(letters) + 2, OTHER, np.int64)
     known[inner], padded[inner] = partners, letters
-    bound = np.ones(len(letters) + 2, bool)  # a loop does not go beyond the ends
+    bound = np.zeros(len(letters) + 2, bool)  # beyond the ends nothing pairs, so that loops need not stop there
     bound[inner] = (partners > NONE) | must_pair
     return Molecule(
         n=len(letters), letters=padded, partners=known, is_free=np.where(bound, 0.0, 1.0), free_after=_run_after(bound),
@@ -73,7 +73,7 @@ def _molecule(
 
 def _run_after(bound: NDArray[np.bool_]) -> NDArray[np.int64]:
     """How many letters in a row after each one are not bound, at most LONGEST."""
-    places = np.where(bound, np.arange(len(bound)), len(bound))
+    places = np.where(bound, np.arange(len(bound)), len(bound) + LONGEST)
     following = np.minimum.accumulate(places[::-1])[::-1]  # the next bound letter, this one included
     runs = np.zeros(len(bound), np.int64)
     runs[:-1] = following[1:] - np.arange(1, len(bound))
