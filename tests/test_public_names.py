@@ -20,6 +20,7 @@ PUBLIC = {
     "LeaveOneOut",
     "LogisticRegression",
     "MM",
+    "RNAFolder",
     "Ridge",
     "TikhonError",
     "TuningWarning",

@@ -10,7 +10,7 @@ from tikhon._version import __version__
 from tikhon.errors import InputError, TikhonError, TuningWarning
 
 if TYPE_CHECKING:
-    from tikhon.estimators import ChainCRF, LogisticRegression, Ridge, load
+    from tikhon.estimators import ChainCRF, LogisticRegression, Ridge, RNAFolder, load
     from tikhon.groups import Groups
     from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
@@ -26,6 +26,7 @@ __all__ = [
     "InputError",
     "LeaveOneOut",
     "LogisticRegression",
+    "RNAFolder",
     "Ridge",
     "TikhonError",
     "TuningWarning",
@@ -36,6 +37,7 @@ __all__ = [
 _HOMES = {
     "ChainCRF": "tikhon.estimators",
     "LogisticRegression": "tikhon.estimators",
+    "RNAFolder": "tikhon.estimators",
     "Ridge": "tikhon.estimators",
     "load": "tikhon.estimators",
     "Groups": "tikhon.groups",

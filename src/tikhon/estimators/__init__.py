@@ -2,7 +2,8 @@
 
 from tikhon.estimators.chain import ChainCRF
 from tikhon.estimators.files import load
+from tikhon.estimators.folder import RNAFolder
 from tikhon.estimators.logistic import LogisticRegression
 from tikhon.estimators.ridge import Ridge
 
-__all__ = ["ChainCRF", "LogisticRegression", "Ridge", "load"]
+__all__ = ["ChainCRF", "LogisticRegression", "RNAFolder", "Ridge", "load"]

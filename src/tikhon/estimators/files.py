@@ -5,18 +5,20 @@ import os
 from tikhon.data.safefile import read_file
 from tikhon.errors import FileFormatError
 from tikhon.estimators.chain import ChainCRF
+from tikhon.estimators.folder import RNAFolder
 from tikhon.estimators.logistic import LogisticRegression
 from tikhon.estimators.ridge import Ridge
 from tikhon.estimators.state import FILE_KIND, FILE_VERSION, restore
 
-_CLASSES: dict[str, type[LogisticRegression] | type[Ridge] | type[ChainCRF]] = {
+_CLASSES: dict[str, type[LogisticRegression] | type[Ridge] | type[ChainCRF] | type[RNAFolder]] = {
     "LogisticRegression": LogisticRegression,
     "Ridge": Ridge,
     "ChainCRF": ChainCRF,
+    "RNAFolder": RNAFolder,
 }
 
 
-def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF:
+def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF | RNAFolder:
     """The fitted model that ``model.save(path)`` wrote; it predicts the same bits.
 
     Loading runs no code from the file. A file of which any bit was changed, a file of a newer version of tikhon and a
@@ -29,11 +31,11 @@ def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF:
 
     Returns
     -------
-    LogisticRegression, Ridge or ChainCRF
+    LogisticRegression, Ridge, ChainCRF or RNAFolder
     """
     header, arrays = read_file(path, kind=FILE_KIND, max_version=FILE_VERSION)
     name = header.get("estimator")
     if name not in _CLASSES:
         raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_CLASSES)}")
-    model: LogisticRegression | Ridge | ChainCRF = restore(_CLASSES[name], header, arrays)
+    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(_CLASSES[name], header, arrays)
     return model

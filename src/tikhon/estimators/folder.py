@@ -1,0 +1,281 @@
+"""RNA secondary structures with learned strengths."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tikhon.data.dot_bracket import dot_bracket
+from tikhon.errors import InputError
+from tikhon.estimators.base import TunedEstimator, cores
+from tikhon.estimators.checks import checked_parameters, checked_weights
+from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
+from tikhon.estimators.state import Arrays
+from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
+from tikhon.kernels.fold_inside import Molecule
+from tikhon.models.folding import Folding
+from tikhon.models.folding_decoder import Posterior, posterior
+from tikhon.models.folding_structures import Rules, molecule, unknown_molecule
+from tikhon.models.folding_weights import GROUPS, folding_weights
+from tikhon.objective import Vector
+from tikhon.solvers import Solver
+from tikhon.tuners import Tuner
+from tikhon.tuners.base import Rescale
+
+KINDS = "kind"
+METHODS = ("mea", "centroid")
+LEAST_PROBABILITY = 1e-9  # of a pair that is told
+
+
+class RNAFolder(TunedEstimator):
+    """A log-linear model of RNA secondary structures that learns one L2 strength for each kind of structural feature.
+
+    It minimises ``sum_i a_i (log Z(x_i) - log Z(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over molecules i with weights a.
+    Z(x) sums exp(score) over all nested structures of a sequence, Z(x, y) over those that agree with what is known of its
+    structure. The features are the 708 of CONTRAfold 2 in 15 kinds: pairs, stacks, lengths of loops and so on.
+
+    Parameters
+    ----------
+    groups : "kind", "separate", None, array-like, dict or callable, default="kind"
+        Which weights share a strength: those of a kind, none, or all (None); or any form that LogisticRegression takes, by the
+        names of the weights.
+    tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
+        How the strengths are learned. "auto" descends the loss of held-out molecules. None: as given.
+    strengths : float, dict from group name to float, or None, default=None
+        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others. With ``tuner=None`` a dict
+        must name every group, and None means 1.0 for all.
+    least_hairpin : int, default=0
+        Letters between two that pair, at least.
+    longest_loop : int, default=30
+        Unpaired letters of a bulge or internal loop, at most 30.
+    all_pairs : bool, default=False
+        May any two letters pair? False: AU, CG and GU.
+    cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
+        How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds.
+    validation_fraction : float, default=0.2
+        The part of the molecules in the hold-out, with ``cv=None``.
+    rescale : {"none", "n"}, default="none"
+        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
+    solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
+    tol : float or None, default=None
+        When a fit is done: the norm of the gradient relative to that at zero weights. None: 3e-3.
+    max_iter : int, default=1000
+        The most iterations of one fit.
+    random_state : int, RandomState or None, default=None
+        Seeds the splits. None is the seed 0: the same call gives the same answer.
+    n_jobs : int or None, default=None
+        Threads over molecules; None and -1 mean all cores. Results do not depend on it.
+    verbose : int, default=0
+        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+
+    Attributes
+    ----------
+    weights_ : dict from weight name to float
+        By the names of CONTRAfold's parameter files.
+    strengths_ : dict from group name to float
+    tuning_ : TuneResult
+        What happened: status and its reason, losses, residuals, a trace of the steps.
+    groups_ : Groups
+        The group of each weight.
+    n_iter_ : int
+        Iterations of the solver over the whole tuning.
+
+    Examples
+    --------
+    >>> from tikhon import RNAFolder
+    >>> sequences = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC"]
+    >>> structures = ["(((....)))", "((((..))))", "((....))", "(((....)))"]
+    >>> model = RNAFolder(tuner=None, strengths=0.1).fit(sequences, structures)
+    >>> model.predict(["GGGAAAACCC"])
+    ['(((....)))']
+    """
+
+    _weights: Vector
+
+    def __init__(
+        self,
+        groups: GroupSpec = KINDS,
+        tuner: str | Tuner | None = "auto",
+        strengths: Mapping[str, float] | float | None = None,
+        *,
+        least_hairpin: int = 0,
+        longest_loop: int = 30,
+        all_pairs: bool = False,
+        cv: Any = "auto",
+        validation_fraction: float = 0.2,
+        rescale: Rescale = "none",
+        solver: str | Solver = "auto",
+        tol: float | None = None,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.groups = groups
+        self.tuner = tuner
+        self.strengths = strengths
+        self.least_hairpin = least_hairpin
+        self.longest_loop = longest_loop
+        self.all_pairs = all_pairs
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.rescale = rescale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the strengths and the weights.
+
+        Parameters
+        ----------
+        X : list of str
+            Sequences: A, C, G, U or T in either case; letters that are not known (N) pair with nothing.
+        y : list of str
+            Structures in dot-bracket, "?" where it is not known what a letter does.
+        sample_weight : array-like with an entry per molecule, float or None, default=None
+
+        Returns
+        -------
+        self
+        """
+        checked_parameters(self)
+        rules = self._rules()
+        sequences = checked_sequences(X)
+        structures = checked_structures("y", y, sequences)
+        row_weights = checked_weights(sample_weight, len(sequences))
+        examples, kept = examples_of(sequences, structures, rules)
+        row_weights = row_weights[kept]
+        groups = self._with_strengths(_groups(self.groups))
+        objective = Folding(examples, rules, row_weights=row_weights, n_threads=cores(self.n_jobs))
+        result = self._tune(
+            self._checked_tuner(groups), objective, groups, row_weights, X=[X[n] for n in kept], y=[y[n] for n in kept],
+            codes=None, one_thread=True, n_jobs=1,
+        )  # fmt: skip
+        self._weights = result.weights
+        self._stop_if_interrupted()
+        return self
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        check_is_fitted(self)
+        return dict(zip(folding_weights().names, self._weights.tolist(), strict=True))
+
+    # Predictions.
+
+    def predict(self, X: Any, *, gamma: float = 6.0, method: str = "mea", constraints: Any = None) -> list[str]:
+        """The structure of each sequence, in dot-bracket.
+
+        Parameters
+        ----------
+        X : list of str
+        gamma : float, default=6.0
+            What a letter that is rightly paired is worth beside one that is rightly unpaired: the more, the more pairs.
+        method : {"mea", "centroid"}, default="mea"
+            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs.
+        constraints : list of str or None, default=None
+            What is known: a structure for each sequence, with "?" where nothing is.
+
+        Returns
+        -------
+        list of str
+        """
+        if method not in METHODS:
+            raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
+        if not 0.0 < gamma < np.inf:
+            raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
+        found = self._posteriors(X, constraints)
+        return [dot_bracket(one.most_accurate(gamma) if method == "mea" else one.centroid(gamma)) for one in found]
+
+    def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
+        """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
+        return [
+            sp.csr_array(np.where(one.pairs >= LEAST_PROBABILITY, one.pairs, 0.0))
+            for one in self._posteriors(X, constraints)
+        ]
+
+    def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
+        """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
+        return np.array([one.log_z for one in self._posteriors(X, constraints)])
+
+    def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over."""
+        row_weights = checked_weights(sample_weight, len(X))
+        return float(row_weights @ (self.log_partition(X, constraints=y) - self.log_partition(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The weighted mean F1 of the predicted pairs, over molecules."""
+        sequences = checked_sequences(X)
+        truth = checked_structures("y", y, sequences)
+        found = checked_structures("the prediction", self.predict(X), sequences)
+        row_weights = checked_weights(sample_weight, len(sequences))
+        f1 = [_f1(known, guess) for known, guess in zip(truth, found, strict=True)]
+        return float(np.average(f1, weights=row_weights))
+
+    def _posteriors(self, X: Any, constraints: Any) -> list[Posterior]:
+        check_is_fitted(self)
+        rules, sequences = self._rules(), checked_sequences(X)
+        molecules: list[Molecule]
+        if constraints is None:
+            molecules = [unknown_molecule(letters, rules.can_pair(), rules.least_hairpin) for letters in sequences]
+        else:
+            known = checked_structures("constraints", constraints, sequences)
+            molecules = [
+                molecule(letters, rules, partners, np.zeros(len(letters), bool))
+                for letters, partners in zip(sequences, known, strict=True)
+            ]
+
+        def one(molecule: Molecule) -> Posterior | None:
+            return posterior(molecule, self._weights, rules.longest_loop)
+
+        with ThreadPoolExecutor(cores(self.n_jobs)) as pool:
+            found = list(pool.map(one, molecules))
+        for number, after in enumerate(found):
+            if after is None:
+                raise InputError(f"sequence {number}: no structure agrees with the constraints")
+        return [after for after in found if after is not None]
+
+    def _rules(self) -> Rules:
+        for name, value, most in (("least_hairpin", self.least_hairpin, None), ("longest_loop", self.longest_loop, 30)):
+            if not isinstance(value, int | np.integer) or value < 0 or (most is not None and value > most):
+                limit = "" if most is None else f" and at most {most}"
+                raise InputError(f"{name}={value!r}: write a whole number, 0 or larger{limit}")
+        return Rules(
+            least_hairpin=int(self.least_hairpin), longest_loop=int(self.longest_loop), all_pairs=bool(self.all_pairs)
+        )
+
+    # Files.
+
+    def _own_state(self, arrays: Arrays) -> dict[str, Any]:
+        return {}
+
+    def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        self._weights = self.tuning_.weights
+
+    def _column_groups(self) -> list[str | None]:
+        return [self.groups_.names[number] for number in self.groups_.index]
+
+
+def _groups(spec: GroupSpec) -> Groups:
+    names = folding_weights().names
+    if spec is None:
+        return Groups(np.zeros(len(names), np.intp), (ALL,), np.full(1, np.nan))
+    if isinstance(spec, str) and spec == KINDS:
+        return Groups(folding_weights().groups.copy(), GROUPS, np.full(len(GROUPS), np.nan))
+    if isinstance(spec, str) and spec != "separate":
+        raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
+    index, groups = groups_of_columns(spec, names)
+    return Groups(index, groups, np.full(len(groups), np.nan))
+
+
+def _f1(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
+    """2 right / (true + predicted) pairs; 1 where there are none of either."""
+    both = int((truth > 0).sum() + (found > 0).sum())
+    return 1.0 if both == 0 else 2.0 * float(((truth == found) & (truth > 0)).sum()) / both

@@ -1,0 +1,119 @@
+"""What RNAFolder asks of sequences and structures: everything bad is refused here, by an ``InputError``, before any work."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.data.dot_bracket import n_crossing, partners_of
+from tikhon.errors import InputError
+from tikhon.kernels.fold_inside import ANY, NONE
+from tikhon.models.folding import Example, example
+from tikhon.models.folding_structures import Letters, Partners, Rules, encoded
+
+LETTERS = frozenset("ACGUTacgut")
+CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of letters that are not known: they pair with nothing
+UNKNOWN = "?"
+SHOWN = 3  # of a list in a message
+
+
+def checked_sequences(X: Any) -> list[Letters]:
+    """The letters of all sequences; those that are not known are counted in one warning."""
+    found, unknown = [], 0
+    for number, sequence in enumerate(_texts("X", X)):
+        if not sequence:
+            raise InputError(f"sequence {number} of X is empty: leave it out")
+        for place, letter in enumerate(sequence, 1):
+            if letter not in LETTERS and letter not in CODES:
+                raise InputError(
+                    f"sequence {number} of X has {letter!r} at position {place}: write A, C, G, U (or T), or N for a letter "
+                    "that is not known"
+                )
+        letters = encoded(sequence)
+        unknown += int(sum(letter in CODES for letter in sequence))
+        found.append(letters)
+    if not found:
+        raise InputError("X holds no sequences: n_samples = 0, at least one is needed")
+    if unknown:
+        warnings.warn(
+            f"letters that are not A, C, G or U: {unknown}; they pair with nothing and add nothing",
+            UserWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def checked_structures(name: str, structures: Any, sequences: Sequence[Letters]) -> list[Partners]:
+    """The partners of all structures, ANY where a structure has "?"; pairs that cross are counted in one warning."""
+    texts = _texts(name, structures)
+    if len(texts) != len(sequences):
+        raise InputError(f"X has {len(sequences)} sequences and {name} {len(texts)} structures: give one for each")
+    found, crossing = [], 0
+    for number, (structure, letters) in enumerate(zip(texts, sequences, strict=True)):
+        if len(structure) != len(letters):
+            raise InputError(
+                f"structure {number} of {name} has {len(structure)} marks, and its sequence {len(letters)} letters"
+            )
+        unknown = np.array([mark == UNKNOWN for mark in structure])
+        try:
+            partners = partners_of(structure.replace(UNKNOWN, "."))
+        except InputError as error:
+            raise InputError(f"structure {number} of {name}: {error}") from None
+        crossing += n_crossing(structure)
+        found.append(np.where(unknown, ANY, partners))
+    if crossing:
+        warnings.warn(
+            f"pairs of {name} drawn with other brackets than ( and ): {crossing}; pseudoknots are read as unpaired",
+            UserWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def examples_of(
+    sequences: Sequence[Letters], structures: Sequence[Partners], rules: Rules
+) -> tuple[list[Example], NDArray[np.intp]]:
+    """Examples to learn from, and their numbers: those that no structure agrees with are left out, with a warning.
+
+    Pairs that the rules do not know are read as unpaired.
+    """
+    can_pair = rules.can_pair()
+    found, kept, left_out, n_odd = [], [], [], 0
+    for number, (letters, partners) in enumerate(zip(sequences, structures, strict=True)):
+        known = np.array(partners)
+        places = np.flatnonzero(known > NONE)
+        odd = places[~can_pair[letters[places], letters[known[places] - 1]]]
+        known[odd] = NONE
+        n_odd += len(odd) // 2
+        try:
+            found.append(example(letters, known, rules))
+            kept.append(number)
+        except ValueError as error:
+            left_out.append(f"{number} ({error})")
+    if n_odd:
+        warnings.warn(
+            f"pairs of y that are not AU, CG or GU: {n_odd}; they are read as unpaired", UserWarning, stacklevel=4
+        )
+    if left_out:
+        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+        warnings.warn(
+            f"{len(left_out)} of {len(sequences)} structures cannot be learned from and are left out: "
+            f"{', '.join(left_out[:SHOWN])}{more}",
+            UserWarning,
+            stacklevel=4,
+        )
+    if not found:
+        raise InputError("no structure of y can be learned from: see the warning for the reasons")
+    return found, np.array(kept, np.intp)
+
+
+def _texts(name: str, values: Any) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list of texts, one for each RNA; this is {type(values).__name__}")
+    texts = list(values)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"entry {number} of {name} is {type(text).__name__}: write a text")
+    return [str(text) for text in texts]

@@ -1,0 +1,154 @@
+"""RNAFolder: what it learns, what it predicts, what it refuses."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from tikhon import MM, InputError, RNAFolder, load
+from tikhon.data.rna import load_rna
+
+SEQUENCES = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGGGAAAACCCC", "AGCCAAAGGCA"]
+STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((((....))))", ".(((...)))."]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return RNAFolder(tuner=None, strengths=0.1).fit(SEQUENCES, STRUCTURES)
+
+
+def test_it_predicts_what_it_learned(model):
+    assert model.predict(SEQUENCES) == STRUCTURES
+    assert model.predict(["gggaaaaccc", "GGGTTTTCCC"], method="centroid") == ["(((....)))"] * 2
+    assert model.score(SEQUENCES, STRUCTURES) == 1.0
+    assert set(model.weights_) >= {"base_pair_CG", "multi_base", "external_unpaired"}
+
+
+def test_probabilities_sum_up(model):
+    (pairs,) = model.predict_pairs(["GGGAAAACCC"])
+    assert pairs.shape == (10, 10)
+    assert pairs.toarray()[0, 9] > 0.5
+    assert np.tril(pairs.toarray()).max() == 0.0
+    per_letter = pairs.sum(axis=0) + pairs.sum(axis=1)
+    assert per_letter.max() <= 1.0 + 1e-12
+
+
+def test_likelihoods_are_shares_of_the_partition(model):
+    shares = np.exp(model.log_partition(SEQUENCES, constraints=STRUCTURES) - model.log_partition(SEQUENCES))
+    assert (shares < 1.0).all()
+    assert model.log_likelihood(SEQUENCES, STRUCTURES) == pytest.approx(np.log(shares).sum())
+    assert model.log_likelihood(["GGGAAAACCC"], ["??????????"]) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_constraints_are_kept(model):
+    assert model.predict(["GGGAAAACCC"], constraints=["(........)"])[0] == "(........)"
+    assert model.predict(["GGGAAAACCC"], constraints=[".????????."])[0][0] == "."
+    assert model.predict(["GGGAAAACCC"], constraints=["(????????)"])[0] == "(((....)))"
+
+
+@pytest.mark.parametrize("groups", ["kind", None, "separate"])
+def test_strengths_are_learned_for_groups(groups):
+    model = RNAFolder(groups=groups, tuner=MM(max_steps=3)).fit
+    with pytest.warns(match=r"ended without convergence|strengths"):
+        found = model(SEQUENCES, STRUCTURES)
+    assert len(found.strengths_) == {"kind": 15, None: 1, "separate": 708}[groups]
+
+
+def test_hypergradients_agree_with_refits():
+    """On ten short RNAs; the issue asks for 1e-4."""
+    sequences, structures = SEQUENCES + SEQUENCES[:4], STRUCTURES + STRUCTURES[:4]
+    report = RNAFolder(cv=2, solver="newton-cg").check_hypergradient(sequences, structures, tol=1e-4)
+    assert report.error <= 1e-4
+
+
+def test_files_keep_the_model(model, tmp_path):
+    model.save(tmp_path / "rna.safetensors")
+    again = load(tmp_path / "rna.safetensors")
+    assert again.weights_ == model.weights_
+    assert again.predict(SEQUENCES) == STRUCTURES
+
+
+def test_it_works_with_scikit_learn():
+    model = RNAFolder(tuner=None, strengths=0.1)
+    assert clone(model).get_params() == model.get_params()
+    assert cross_val_score(model, SEQUENCES, STRUCTURES, cv=3).shape == (3,)
+    search = GridSearchCV(model, {"strengths": [0.1, 10.0]}, cv=3).fit(SEQUENCES, STRUCTURES)
+    assert search.best_params_["strengths"] in (0.1, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "said"),
+    [
+        ("GGGAAACCC", ["((...))"], "X must be a list"),
+        ([], [], "no sequences"),
+        ([""], [""], "sequence 0 of X is empty"),
+        (["GGQAA"], ["....."], "sequence 0 of X has 'Q' at position 3"),
+        (["GGAAC"], ["...."], "structure 0 of y has 4 marks, and its sequence 5 letters"),
+        (["GGAAC", "GAAAC"], ["....."], "X has 2 sequences and y 1 structures"),
+        (["GGAAC"], ["((..)"], "structure 0 of y: the structure has a '\\(' at position 1"),
+        ([5], ["."], "entry 0 of X is int"),
+    ],
+)
+def test_bad_input_is_named(X, y, said):
+    with pytest.raises(InputError, match=said):
+        RNAFolder(tuner=None).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"least_hairpin": -1}, "least_hairpin=-1"),
+        ({"longest_loop": 31}, "longest_loop=31"),
+        ({"groups": "loops"}, "groups='loops'"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, said):
+    with pytest.raises(InputError, match=said):
+        RNAFolder(tuner=None, **parameters).fit(SEQUENCES, STRUCTURES)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"gamma": 0.0}, "gamma=0.0"),
+        ({"method": "best"}, "method='best'"),
+        ({"constraints": ["((((((.)))"]}, "constraints"),
+        ({"constraints": ["(.)???????"]}, "sequence 0: no structure agrees"),
+    ],
+)
+def test_bad_calls_are_named(model, call, said):
+    with pytest.raises(InputError, match=said):
+        model.predict(["GGGAAAACCC"], **call)
+
+
+def test_letters_that_are_not_known_are_counted(model):
+    with pytest.warns(UserWarning, match="not A, C, G or U: 2"):
+        assert model.predict(["GGGANXACCC"]) == ["(((....)))"]
+
+
+def test_what_cannot_be_learned_from_is_named():
+    long = "G" + "A" * 31 + "GAAAC" + "C"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        RNAFolder(tuner=None).fit(
+            [*SEQUENCES, long, "GAAAG", "GGAAACAC"], [*STRUCTURES, "(" + "." * 31 + "(...))", "(...)", "([...).]"]
+        )
+    messages = " ".join(str(one.message) for one in told)
+    assert (
+        "1 of 9 structures cannot be learned from and are left out: 6 (the loop that letters 1 and 38 close has 31"
+        in messages
+    )
+    assert "pairs of y that are not AU, CG or GU: 1" in messages
+    assert "drawn with other brackets than ( and ): 1" in messages
+
+
+def test_fold_a_loses_the_examples_that_the_original_loses(data_dir):
+    records = [one for one in load_rna("s151rfam", data_dir) if "fold=A" in one.about]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        RNAFolder(tuner=None, strengths=100.0, tol=0.5).fit(
+            [one.sequence for one in records], [one.structure for one in records]
+        )
+    assert any("4 of 75 structures cannot be learned from" in str(one.message) for one in told)
