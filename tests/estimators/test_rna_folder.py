@@ -78,6 +78,49 @@ def test_it_works_with_scikit_learn():
     assert search.best_params_["strengths"] in (0.1, 10.0)
 
 
+def test_the_best_structure_and_samples(model):
+    assert model.predict(SEQUENCES[:1], method="viterbi") == STRUCTURES[:1]
+    drawn = model.sample(SEQUENCES[:2], 50)
+    assert [len(one) for one in drawn] == [50, 50]
+    assert STRUCTURES[0] in drawn[0]
+    assert drawn == RNAFolder.set_params(model, n_jobs=2).sample(SEQUENCES[:2], 50)
+    assert drawn != model.sample(SEQUENCES[:2], 50, random_state=1)
+    assert set(model.sample(["GGGAAAACCC"], 20, constraints=["(????????)"])[0]) <= {
+        one for one in model.sample(["GGGAAAACCC"], 5000)[0] if one[0] == "("
+    } | {"(((....)))", "((......))", "(........)"}
+
+
+def test_parameter_files_keep_every_bit(model, tmp_path):
+    model.save_parameters(tmp_path / "weights.params.gz")
+    again = RNAFolder.from_parameters(tmp_path / "weights.params.gz")
+    assert again.weights_ == model.weights_
+    assert again.predict(SEQUENCES) == STRUCTURES
+    again.save(tmp_path / "model.safetensors")
+    assert load(tmp_path / "model.safetensors").weights_ == model.weights_
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("base_pair_AU 1 2\n", "line 1: has 3 words"),
+        ("base_pair_AU x\n", "line 1: 'x' is not a finite number"),
+        ("base_pair_AU 1\nbase_pair_AU 1\n", "line 2: base_pair_AU is there twice"),
+        ("base_pair_AU 1\n", "lacks weight 'base_pair_AA' \\(707 in all\\)"),
+    ],
+)
+def test_damaged_parameter_files_say_where(tmp_path, text, said):
+    (tmp_path / "bad.params").write_text(text)
+    with pytest.raises(InputError, match=said):
+        RNAFolder.from_parameters(tmp_path / "bad.params")
+
+
+def test_parameter_files_of_others(data_dir):
+    for name in ("contrafold_v2.complementary", "eternafold_v1"):
+        model = RNAFolder.from_parameters(data_dir / "rna" / f"{name}.params.gz")
+        assert model.predict(["GGGGAAAACCCC"]) == ["((((....))))"]
+        assert model.log_partition(["A"])[0] == pytest.approx(model.weights_["external_unpaired"])
+
+
 @pytest.mark.parametrize(
     ("X", "y", "said"),
     [

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests import naive
 
-from tikhon.models.folding_decoder import posterior
-from tikhon.models.folding_structures import Rules, encoded, molecule, unknown_molecule
+from tikhon.models.folding_decoder import best_structure, drawn_structures, posterior
+from tikhon.models.folding_structures import Rules, encoded, known_uses, molecule, unknown_molecule
 from tikhon.models.folding_weights import folding_weights
 
 LENGTH = 12
@@ -96,3 +96,35 @@ def test_letters_that_must_pair_do(found):
 def test_nothing_agrees_with_what_cannot_be():
     must_pair = np.ones(4, bool)
     assert posterior(molecule(encoded("AAAA"), Rules(), np.full(4, -1), must_pair), np.zeros(708), 30) is None
+
+
+def test_the_most_probable_structure_is_found(found):
+    sequence, weights, structures, shares, after = found
+    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    score, partners = best_structure(free, weights, 30)
+    np.testing.assert_array_equal(partners, structures[np.argmax(shares)])
+    assert np.exp(score - after.log_z) == pytest.approx(shares.max(), rel=1e-10)
+
+
+def test_structures_are_drawn_by_their_probability(found):
+    """Frequencies of the ten most probable, of pairs and of nothing else, within five standard errors."""
+    sequence, weights, structures, shares, after = found
+    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    count = 20_000
+    drawn = np.array(drawn_structures(free, weights, 30, count, np.random.default_rng(0)))
+    for place in np.argsort(-shares)[:10]:
+        frequency = (drawn == structures[place]).all(axis=1).mean()
+        assert frequency == pytest.approx(shares[place], abs=5.0 * np.sqrt(shares[place] / count))
+    np.testing.assert_allclose((drawn == 0).mean(axis=0), after.unpaired, atol=5.0 * np.sqrt(0.25 / count))
+
+
+def test_long_structures_are_nested_and_the_best_scores_what_it_says(rng):
+    """Multiloops and all sizes of loops: their scores are those of the features that they have."""
+    sequence = "".join(rng.choice(list("ACGU"), 120))
+    weights = 0.3 * rng.normal(size=708)
+    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    score, partners = best_structure(free, weights, 30)
+    scores = folding_weights().scores @ weights
+    assert float(known_uses(encoded(sequence), partners, Rules()) @ scores) == pytest.approx(score, rel=1e-10)
+    for one in drawn_structures(free, weights, 30, 20, rng):
+        assert float(known_uses(encoded(sequence), one, Rules()) @ scores) <= score + 1e-9

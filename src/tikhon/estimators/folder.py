@@ -1,8 +1,10 @@
 """RNA secondary structures with learned strengths."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,24 +12,28 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tikhon.data.dot_bracket import dot_bracket
+from tikhon.data.rna_parameters import read_parameters, write_parameters
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, cores
-from tikhon.estimators.checks import checked_parameters, checked_weights
+from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
 from tikhon.estimators.state import Arrays
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.models.folding import Folding
-from tikhon.models.folding_decoder import Posterior, posterior
-from tikhon.models.folding_structures import Rules, molecule, unknown_molecule
+from tikhon.models.folding_decoder import Posterior, best_structure, drawn_structures, posterior
+from tikhon.models.folding_structures import Partners, Rules, molecule, unknown_molecule
 from tikhon.models.folding_weights import GROUPS, folding_weights
 from tikhon.objective import Vector
+from tikhon.results import TuneResult
 from tikhon.solvers import Solver
 from tikhon.tuners import Tuner
 from tikhon.tuners.base import Rescale
 
+Found = TypeVar("Found")
+
 KINDS = "kind"
-METHODS = ("mea", "centroid")
+METHODS = ("mea", "centroid", "viterbi")
 LEAST_PROBABILITY = 1e-9  # of a pair that is told
 
 
@@ -178,8 +184,9 @@ class RNAFolder(TunedEstimator):
         X : list of str
         gamma : float, default=6.0
             What a letter that is rightly paired is worth beside one that is rightly unpaired: the more, the more pairs.
-        method : {"mea", "centroid"}, default="mea"
-            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs.
+        method : {"mea", "centroid", "viterbi"}, default="mea"
+            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
+            the most probable structure, whatever gamma is.
         constraints : list of str or None, default=None
             What is known: a structure for each sequence, with "?" where nothing is.
 
@@ -191,8 +198,24 @@ class RNAFolder(TunedEstimator):
             raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
         if not 0.0 < gamma < np.inf:
             raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
+        if method == "viterbi":
+            longest = self._rules().longest_loop
+            best = self._each(X, constraints, lambda one, _: best_structure(one, self._weights, longest))
+            return [dot_bracket(partners) for _, partners in best]
         found = self._posteriors(X, constraints)
         return [dot_bracket(one.most_accurate(gamma) if method == "mea" else one.centroid(gamma)) for one in found]
+
+    def sample(self, X: Any, n: int = 1, *, constraints: Any = None, random_state: Any = None) -> list[list[str]]:
+        """Of each sequence n structures, drawn by their probability. ``random_state`` None is the seed 0."""
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
+        seed, longest = int(seeded(random_state).randint(2**31)), self._rules().longest_loop
+
+        def one(known: Molecule, number: int) -> list[Partners] | None:
+            # A generator for each: what is drawn does not depend on the number of threads.
+            return drawn_structures(known, self._weights, longest, int(n), np.random.default_rng([seed, number]))
+
+        return [[dot_bracket(partners) for partners in drawn] for drawn in self._each(X, constraints, one)]
 
     def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
         """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
@@ -220,9 +243,13 @@ class RNAFolder(TunedEstimator):
         return float(np.average(f1, weights=row_weights))
 
     def _posteriors(self, X: Any, constraints: Any) -> list[Posterior]:
+        longest = self._rules().longest_loop
+        return self._each(X, constraints, lambda one, _: posterior(one, self._weights, longest))
+
+    def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int], Found | None]) -> list[Found]:
+        """What a function makes of each molecule and its number; None says that no structure agrees with what is known."""
         check_is_fitted(self)
         rules, sequences = self._rules(), checked_sequences(X)
-        molecules: list[Molecule]
         if constraints is None:
             molecules = [unknown_molecule(letters, rules.can_pair(), rules.least_hairpin) for letters in sequences]
         else:
@@ -231,16 +258,14 @@ class RNAFolder(TunedEstimator):
                 molecule(letters, rules, partners, np.zeros(len(letters), bool))
                 for letters, partners in zip(sequences, known, strict=True)
             ]
-
-        def one(molecule: Molecule) -> Posterior | None:
-            return posterior(molecule, self._weights, rules.longest_loop)
-
         with ThreadPoolExecutor(cores(self.n_jobs)) as pool:
-            found = list(pool.map(one, molecules))
-        for number, after in enumerate(found):
-            if after is None:
+            answers = list(pool.map(function, molecules, range(len(molecules))))
+        found = []
+        for number, answer in enumerate(answers):
+            if answer is None:
                 raise InputError(f"sequence {number}: no structure agrees with the constraints")
-        return [after for after in found if after is not None]
+            found.append(answer)
+        return found
 
     def _rules(self) -> Rules:
         for name, value, most in (("least_hairpin", self.least_hairpin, None), ("longest_loop", self.longest_loop, 30)):
@@ -252,6 +277,44 @@ class RNAFolder(TunedEstimator):
         )
 
     # Files.
+
+    @classmethod
+    def from_parameters(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
+        """A model with the weights of a parameter file, as CONTRAfold and EternaFold write them, gzipped or not.
+
+        Parameters
+        ----------
+        path : str or path-like
+        **parameters
+            Of the model: ``least_hairpin=3`` for EternaFold's weights.
+
+        Returns
+        -------
+        RNAFolder
+            Ready to predict. Its strengths are 0: the file does not tell them.
+        """
+        names = folding_weights().names
+        given = read_parameters(Path(path))
+        missing = [name for name in names if name not in given]
+        unknown = sorted(given.keys() - set(names))
+        for what, odd in (("lacks", missing), ("has the unknown", unknown)):
+            if odd:
+                raise InputError(f"{path} {what} weight {odd[0]!r} ({len(odd)} in all): {len(names)} names are known")
+        model = cls(**parameters)
+        model._weights = np.array([given[name] for name in names])
+        model.groups_ = _groups(KINDS).with_fixed(0.0)
+        model.strengths_ = dict.fromkeys(GROUPS, 0.0)
+        model.n_iter_ = 1
+        model.tuning_ = TuneResult(
+            tuner="none", strengths=dict(model.strengths_), weights=model._weights, criterion_name="none", criterion=None,
+            train_loss=float("nan"), status="converged", reason="weights were read from a file", worst_residual=0.0, trace=(),
+            n_fits=0, seconds=0.0,
+        )  # fmt: skip
+        return model
+
+    def save_parameters(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights to a parameter file that CONTRAfold and EternaFold read; every bit is kept."""
+        write_parameters(Path(path), self.weights_)
 
     def _own_state(self, arrays: Arrays) -> dict[str, Any]:
         return {}

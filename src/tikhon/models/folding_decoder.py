@@ -1,4 +1,4 @@
-"""Structures from the probabilities of pairs: maximum expected accuracy, and the centroid."""
+"""Structures of one molecule: of maximum expected accuracy, centroids, the most probable one, and drawn at random."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.kernels.fold_pairs import best_pairs
-from tikhon.models.folding_passes import average_uses, fold_inside
+from tikhon.models.folding_passes import average_uses, fold_inside, traced
 from tikhon.models.folding_structures import Partners
 from tikhon.models.folding_weights import folding_weights, tables_of
 from tikhon.objective import Matrix, Vector
@@ -46,6 +46,20 @@ def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posteri
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
     average_uses(molecule, folded, probabilities)
     return Posterior(folded.log_z, np.ascontiguousarray(probabilities[1:-1, 1:-1]))
+
+
+def best_structure(molecule: Molecule, weights: Vector, longest_loop: int) -> tuple[float, Partners] | None:
+    """The score and the partners of the most probable structure; None as in ``posterior``."""
+    folded = fold_inside(molecule, tables_of(folding_weights().scores @ weights), longest_loop, best=True)
+    return None if folded is None else (folded.log_z, traced(molecule, folded))
+
+
+def drawn_structures(
+    molecule: Molecule, weights: Vector, longest_loop: int, count: int, generator: np.random.Generator
+) -> list[Partners] | None:
+    """Structures drawn by their probability, independently; None as in ``posterior``."""
+    folded = fold_inside(molecule, tables_of(folding_weights().scores @ weights), longest_loop)
+    return None if folded is None else [traced(molecule, folded, generator) for _ in range(count)]
 
 
 def _best(unpaired: Vector, gains: Matrix) -> Partners:

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.fold_best import best_exterior, best_inside
 from tikhon.kernels.fold_inside import LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses, outside
 from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
+from tikhon.kernels.fold_trace import trace
 from tikhon.models.folding_structures import unknown_molecule
 from tikhon.models.folding_weights import N_SCORES, ScoreTables, tables_of
 from tikhon.objective import Vector
@@ -118,22 +120,29 @@ def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
     )
 
 
-def fold_inside(molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST) -> Folded | None:
+def fold_inside(
+    molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST, *, best: bool = False
+) -> Folded | None:
     """The inside pass, at a scale that depends on the molecule and the scores alone; None where no scale will do.
 
-    A long molecule takes the scale of its beginning; where Z leaves the range of floating point, the scale is moved.
+    A long molecule takes the scale of its beginning; where Z leaves the range of floating point, the scale is moved. With
+    ``best``, the largest terms take the place of sums, and Z is exp of the best structure's score.
     """
     n, scale = molecule.n, FIRST_SCALE
     if n > SHORT:
         beginning = _beginning(molecule)
-        folded = fold_inside(beginning, scores, longest_loop)
+        folded = fold_inside(beginning, scores, longest_loop, best=best)
         scale = FIRST_SCALE if folded is None else folded.log_z / beginning.n
     step, last_turn = WIDEST / max(n, 1), 0.0
     for _ in range(MOST_TRIES):
         factors = factors_of(scores, n, scale, longest_loop)
         tables, before, after = _room.tables(n), np.zeros(n + 2), np.zeros(n + 2)
-        inside(molecule, factors, tables)
-        z = exterior(molecule, factors, tables.pairs, before, after)
+        if best:
+            best_inside(molecule, factors, tables)
+            z = best_exterior(molecule, factors, tables.pairs, before)
+        else:
+            inside(molecule, factors, tables)
+            z = exterior(molecule, factors, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
             return Folded(float(np.log(z)) + scale * n, factors, tables, before, after)
         turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
@@ -155,6 +164,15 @@ def average_uses(molecule: Molecule, folded: Folded, probabilities: NDArray[np.f
     wanted = np.zeros((0, 0)) if probabilities is None else probabilities
     outside(molecule, folded.factors, folded.tables, folded.before, folded.after, uses, wanted)
     return flat
+
+
+def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | None = None) -> NDArray[np.int64]:
+    """Partners (0 where unpaired) of a structure drawn by its probability; without a generator, of the best one."""
+    partners = np.zeros(molecule.n + 2, np.int64)
+    drawn = generator is not None
+    unused = np.random.default_rng(0) if generator is None else generator
+    trace(molecule, folded.factors, folded.tables, folded.before, unused, drawn, partners)
+    return partners[1:-1]
 
 
 def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vector:
