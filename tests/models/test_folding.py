@@ -1,6 +1,7 @@
 """RNA folding against enumeration of all structures, and against figures of the original program."""
 
 import gzip
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests import naive
 from tikhon.models.folding import Folding, example
 from tikhon.models.folding_passes import fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
-from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, tables_of
+from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, tables_of
 from tikhon.testing import check_objective
 
 HUNDRED = "CAGAUUUUCAUAUUAUGCAGAAAAUCUACUUCGCCUGAUACGAGUCGGUUAUCUUCGGAUACUGUAUAGUCCCACCUGGUGAUCCUAUGCUUGUGAGUAC"
@@ -34,8 +35,8 @@ def objective_of(sequence, partners, rules, **settings):
 
 
 def log_z(sequence, weights, rules):
-    scores = tables_of(folding_weights().scores @ weights)
-    free = unknown_molecule(encoded(sequence), rules.can_pair(), rules.least_hairpin)
+    scores = tables_of(score_matrix(rules.counts_parses) @ weights)
+    free = unknown_molecule(encoded(sequence), rules)
     return fold_inside(free, scores, rules.longest_loop).log_z
 
 
@@ -103,6 +104,36 @@ def test_structures_that_are_impossible_say_why(sequence, structure, said):
         known_uses(encoded(sequence), partners, Rules(least_hairpin=3))
 
 
+def parses(partners):
+    """How often CONTRAfold's grammar has a structure: letters after the last of m >= 3 pairs in a loop may go with any of
+    the last m - 1."""
+    count = 1
+    for (_, j), branches, _ in naive.loops_of(partners):
+        if len(branches) > 2:
+            after = j - branches[-1][1] - 1
+            count *= math.comb(after + len(branches) - 2, len(branches) - 2)
+    return count
+
+
+@pytest.mark.parametrize(("sequence", "most"), [("GGCGCGCAAC", 3), ("GGCGCGCGCAAC", 6), ("GAAGCGCGCC", 1)])
+def test_parses_are_counted_as_the_original_does(sequence, most, rng):
+    """Letters after the pairs of a loop count, letters before them do not."""
+    structures = list(naive.foldings(sequence))
+    multiplicity = np.array([parses(one) for one in structures])
+    assert multiplicity.max() == most
+    counts = all_counts(sequence, structures)
+    weights, v = rng.normal(size=708), rng.normal(size=708)
+    every = naive.chain_moments(np.repeat(counts, multiplicity, axis=0), weights, np.ones(multiplicity.sum(), bool))
+    rules = Rules(counts_parses=True)
+    assert log_z(sequence, weights, rules) == pytest.approx(every[0], abs=1e-10)
+    place = int(np.argmax(multiplicity))
+    objective = objective_of(sequence, np.array(structures[place]) + 1, rules)
+    loss, gradient = objective.loss_gradient(weights)
+    assert loss == pytest.approx(every[0] - counts[place] @ weights - np.log(most), abs=1e-10)
+    np.testing.assert_allclose(gradient, every[1] - counts[place], atol=1e-10)
+    np.testing.assert_allclose(objective.hessian_at(weights)(v), every[2] @ v, atol=1e-9)
+
+
 @pytest.mark.parametrize("length", [40, 80])
 def test_it_is_an_objective_like_the_others(length, rng):
     """Long enough for all sizes of loops: derivatives against differences, at random points in random directions."""
@@ -157,6 +188,10 @@ def test_partition_functions_of_the_original_weights(shipped, sequence, least_ha
     assert log_z(sequence.lower().replace("u", "t"), shipped, Rules(least_hairpin=least_hairpin)) == pytest.approx(
         expected, abs=1e-5
     )
+
+
+def test_the_original_counts_parses(shipped):
+    assert log_z(HUNDRED, shipped, Rules(counts_parses=True)) == pytest.approx(7.45161, abs=1e-5)
 
 
 def test_the_score_of_the_original_weights(shipped):

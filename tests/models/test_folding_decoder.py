@@ -21,7 +21,7 @@ def found(rng):
     scores = np.array(
         [sum(by_name[name] * n for name, n in naive.folding_counts(sequence, one).items()) for one in structures]
     )
-    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    free = unknown_molecule(encoded(sequence), Rules())
     return (
         sequence,
         weights,
@@ -100,7 +100,7 @@ def test_nothing_agrees_with_what_cannot_be():
 
 def test_the_most_probable_structure_is_found(found):
     sequence, weights, structures, shares, after = found
-    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    free = unknown_molecule(encoded(sequence), Rules())
     score, partners = best_structure(free, weights, 30)
     np.testing.assert_array_equal(partners, structures[np.argmax(shares)])
     assert np.exp(score - after.log_z) == pytest.approx(shares.max(), rel=1e-10)
@@ -109,7 +109,7 @@ def test_the_most_probable_structure_is_found(found):
 def test_structures_are_drawn_by_their_probability(found):
     """Frequencies of the ten most probable, of pairs and of nothing else, within five standard errors."""
     sequence, weights, structures, shares, after = found
-    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    free = unknown_molecule(encoded(sequence), Rules())
     count = 20_000
     drawn = np.array(drawn_structures(free, weights, 30, count, np.random.default_rng(0)))
     for place in np.argsort(-shares)[:10]:
@@ -122,7 +122,7 @@ def test_long_structures_are_nested_and_the_best_scores_what_it_says(rng):
     """Multiloops and all sizes of loops: their scores are those of the features that they have."""
     sequence = "".join(rng.choice(list("ACGU"), 120))
     weights = 0.3 * rng.normal(size=708)
-    free = unknown_molecule(encoded(sequence), Rules().can_pair(), 0)
+    free = unknown_molecule(encoded(sequence), Rules())
     score, partners = best_structure(free, weights, 30)
     scores = folding_weights().scores @ weights
     assert float(known_uses(encoded(sequence), partners, Rules()) @ scores) == pytest.approx(score, rel=1e-10)

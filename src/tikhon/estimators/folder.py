@@ -60,6 +60,9 @@ class RNAFolder(TunedEstimator):
         Unpaired letters of a bulge or internal loop, at most 30.
     all_pairs : bool, default=False
         May any two letters pair? False: AU, CG and GU.
+    counts_parses : bool, default=False
+        Count structures with three pairs or more inside a loop as often as CONTRAfold's grammar parses them: for its
+        weights, and to compare with its partition functions.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
         How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds.
     validation_fraction : float, default=0.2
@@ -111,6 +114,7 @@ class RNAFolder(TunedEstimator):
         least_hairpin: int = 0,
         longest_loop: int = 30,
         all_pairs: bool = False,
+        counts_parses: bool = False,
         cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
@@ -127,6 +131,7 @@ class RNAFolder(TunedEstimator):
         self.least_hairpin = least_hairpin
         self.longest_loop = longest_loop
         self.all_pairs = all_pairs
+        self.counts_parses = counts_parses
         self.cv = cv
         self.validation_fraction = validation_fraction
         self.rescale = rescale
@@ -251,7 +256,7 @@ class RNAFolder(TunedEstimator):
         check_is_fitted(self)
         rules, sequences = self._rules(), checked_sequences(X)
         if constraints is None:
-            molecules = [unknown_molecule(letters, rules.can_pair(), rules.least_hairpin) for letters in sequences]
+            molecules = [unknown_molecule(letters, rules) for letters in sequences]
         else:
             known = checked_structures("constraints", constraints, sequences)
             molecules = [
@@ -273,8 +278,9 @@ class RNAFolder(TunedEstimator):
                 limit = "" if most is None else f" and at most {most}"
                 raise InputError(f"{name}={value!r}: write a whole number, 0 or larger{limit}")
         return Rules(
-            least_hairpin=int(self.least_hairpin), longest_loop=int(self.longest_loop), all_pairs=bool(self.all_pairs)
-        )
+            least_hairpin=int(self.least_hairpin), longest_loop=int(self.longest_loop), all_pairs=bool(self.all_pairs),
+            counts_parses=bool(self.counts_parses),
+        )  # fmt: skip
 
     # Files.
 

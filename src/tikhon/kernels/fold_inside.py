@@ -47,6 +47,9 @@ class Molecule(NamedTuple):
     bound: NDArray[np.int64]  # letters up to this one that may not be unpaired
     can_pair: NDArray[np.bool_]  # (5, 5), by letters
     least_hairpin: int
+    counts_parses: (
+        bool  # unpaired letters before several pairs count once for each pair but the last, as CONTRAfold has it
+    )
 
 
 class Factors(NamedTuple):
@@ -194,7 +197,8 @@ def inside(molecule: Molecule, factors: Factors, tables: Tables) -> None:
                 inner[r, c] = value * factors.closing[turned]
                 begins += value * factors.branch[turned] * factors.multi_pair
             one[r, c] = tables.one_turned[c, r] = begins
-            tables.first[r, c] = begins + unpaired_i * tables.first[r + 1, c]
+            later = many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
+            tables.first[r, c] = begins + unpaired_i * later
             two[r, c] = dot(many[r, r:], tables.one_turned[c, r + 1 :], j - i)
             many[r, c] = tables.many_turned[c, r] = two[r, c] + tables.first[r, c]
 

@@ -158,14 +158,18 @@ def outside(
             c = j + MARGIN
             # ``many`` before a further pair, and as ``two`` within i - 1 and j + 1 that close a multiloop
             outside_many = dot(two[r, c + 1 :], tables.one[c + 1, c + 1 :], n - j)
+            earlier = unpaired_before * tables.first[r - 1, c]
+            if molecule.counts_parses:
+                outside_many += earlier
             outside_two, outside_stack = outside_many, 0.0
             around = four(x[i - 1], x[j + 1], x[i], x[j])
             outside_around = pairs[r - 1, c + 1] * factors.pair[x[i - 1], x[j + 1]]
             if outside_around != 0.0:
                 outside_two += outside_around * factors.branch[around] * factors.multi_closing
                 outside_stack = outside_around * factors.stack[around]
-            outside_first = outside_many + unpaired_before * tables.first[r - 1, c]
-            uses.multi[1] += unpaired_i * tables.first[r + 1, c] * outside_first
+            outside_first = outside_many if molecule.counts_parses else outside_many + earlier
+            later = tables.many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
+            uses.multi[1] += unpaired_i * later * outside_first
             outside_one = (
                 outside_first
                 + factors.multi_unpaired * molecule.is_free[j + 1] * tables.one[r, c + 1]

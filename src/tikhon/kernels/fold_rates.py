@@ -148,6 +148,8 @@ def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: 
             one[r, c], d_one[r, c] = begins
             tables.one_turned[c, r], d_tables.one_turned[c, r] = begins
             later = (tables.first[r + 1, c] * molecule.is_free[i], d_tables.first[r + 1, c] * molecule.is_free[i])
+            if molecule.counts_parses:
+                later = (many[r + 1, c] * molecule.is_free[i], d_many[r + 1, c] * molecule.is_free[i])
             first = plus(begins, times(unpaired, later))
             tables.first[r, c], d_tables.first[r, c] = first
             further = moving_dot(
@@ -318,6 +320,11 @@ def moving_outside(
             outside_many = moving_dot(
                 two[r, c + 1 :], d_two[r, c + 1 :], one[c + 1, c + 1 :], d_one[c + 1, c + 1 :], n - j
             )
+            free = molecule.is_free[i - 1]
+            earlier = times(unpaired, (tables.first[r - 1, c] * free, d_tables.first[r - 1, c] * free))
+            outside_first = plus(outside_many, earlier)
+            if molecule.counts_parses:
+                outside_many = outside_first
             outside_two, outside_stack = outside_many, (0.0, 0.0)
             around = four(x[i - 1], x[j + 1], x[i], x[j])
             if pairs[r - 1, c + 1] != 0.0:
@@ -326,11 +333,10 @@ def moving_outside(
                 closing = times((factors.branch[around], rates.branch[around]), multi_closing)
                 outside_two = plus(outside_two, times(outside_around, closing))
                 outside_stack = times(outside_around, (factors.stack[around], rates.stack[around]))
-            free = molecule.is_free[i - 1]
-            earlier = times(unpaired, (tables.first[r - 1, c] * free, d_tables.first[r - 1, c] * free))
-            outside_first = plus(outside_many, earlier)
             free = molecule.is_free[i]
             later = times(unpaired, (tables.first[r + 1, c] * free, d_tables.first[r + 1, c] * free))
+            if molecule.counts_parses:
+                later = times(unpaired, (tables.many[r + 1, c] * free, d_tables.many[r + 1, c] * free))
             d_uses.multi[1] += times(later, outside_first)[1]
             free = molecule.is_free[j + 1]
             outside_one = plus(outside_first, times(unpaired, (one[r, c + 1] * free, d_one[r, c + 1] * free)))

@@ -116,9 +116,10 @@ def trace(
             depth += 1
         elif kind == FIRST:
             unpaired = factors.multi_unpaired * molecule.is_free[i]
-            taken, _ = chosen(unpaired * tables.first[r + 1, c], tables.one[r, c], generator, drawn)
+            later = tables.many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
+            taken, _ = chosen(unpaired * later, tables.one[r, c], generator, drawn)
             if taken:
-                stack[depth] = FIRST, i + 1, j
+                stack[depth] = MANY if molecule.counts_parses else FIRST, i + 1, j
             else:
                 stack[depth] = ONE, i, j
             depth += 1

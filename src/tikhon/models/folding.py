@@ -3,14 +3,21 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tikhon.kernels.fold_inside import ANY, Factors, Molecule
 from tikhon.models.folding_passes import average_uses, fold_inside, use_rates
 from tikhon.models.folding_structures import Letters, Partners, Rules, known_uses, molecule, unknown_molecule
-from tikhon.models.folding_weights import N_SCORES, FoldingWeights, ScoreTables, folding_weights, tables_of
+from tikhon.models.folding_weights import (
+    N_SCORES,
+    FoldingWeights,
+    ScoreTables,
+    folding_weights,
+    score_matrix,
+    tables_of,
+)
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Product, Vector
 
@@ -28,9 +35,11 @@ class Example:
 
 def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
     """Partners are ANY where they are not known; a ValueError says why no structure agrees with them."""
-    free = unknown_molecule(letters, rules.can_pair(), rules.least_hairpin)
+    free = unknown_molecule(letters, rules)
     if (partners != ANY).all():
-        return Example(free, known_uses(letters, partners, rules), None)
+        uses = known_uses(letters, partners, rules)
+        if not rules.counts_parses:  # else there is more than one parse of a structure
+            return Example(free, uses, None)
     return Example(free, None, molecule(letters, rules, partners, np.zeros(len(letters), bool)))
 
 
@@ -62,6 +71,10 @@ class Folding:
         return folding_weights()
 
     @property
+    def _matrix(self) -> Any:
+        return score_matrix(self._rules.counts_parses)
+
+    @property
     def n_weights(self) -> int:
         return self.layout.count
 
@@ -78,7 +91,7 @@ class Folding:
         return loss, gradient.copy()
 
     def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        flat = self.layout.scores @ weights
+        flat = self._matrix @ weights
         scores = tables_of(flat)
         loss, uses = 0.0, np.zeros_like(flat)
 
@@ -96,11 +109,11 @@ class Folding:
             uses += self.row_weights[place] * difference
         if not np.isfinite(loss):
             return np.inf, np.zeros(self.n_weights)
-        return loss, np.asarray(self.layout.scores.T @ uses)
+        return loss, np.asarray(self._matrix.T @ uses)
 
     def hessian_at(self, weights: Vector) -> Product:
         """The factors of each molecule, at scales that work, are kept; tables are made anew for each product."""
-        scores = tables_of(self.layout.scores @ weights)
+        scores = tables_of(self._matrix @ weights)
 
         def prepared(place: int) -> tuple[Factors, Factors | None]:
             found = self._examples[place]
@@ -111,7 +124,7 @@ class Folding:
         factors = dict(self._mapped(prepared))
 
         def product(v: Vector) -> Vector:
-            moves = tables_of(self.layout.scores @ v)
+            moves = tables_of(self._matrix @ v)
 
             def one(place: int) -> Vector:
                 found, (free, constrained) = self._examples[place], factors[place]
@@ -123,7 +136,7 @@ class Folding:
             total = np.zeros(N_SCORES)
             for place, rates in self._mapped(one):
                 total += self.row_weights[place] * rates
-            return np.asarray(self.layout.scores.T @ total)
+            return np.asarray(self._matrix.T @ total)
 
         return product
 

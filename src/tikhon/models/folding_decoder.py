@@ -9,7 +9,7 @@ from tikhon.kernels.fold_inside import Molecule
 from tikhon.kernels.fold_pairs import best_pairs
 from tikhon.models.folding_passes import average_uses, fold_inside, traced
 from tikhon.models.folding_structures import Partners
-from tikhon.models.folding_weights import folding_weights, tables_of
+from tikhon.models.folding_weights import ScoreTables, score_matrix, tables_of
 from tikhon.objective import Matrix, Vector
 
 
@@ -39,27 +39,40 @@ class Posterior:
 
 def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posterior | None:
     """None where no structure agrees with what is known, or none can be told in floating point."""
-    scores = tables_of(folding_weights().scores @ weights)
-    folded = fold_inside(molecule, scores, longest_loop)
+    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
     if folded is None:
         return None
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
     average_uses(molecule, folded, probabilities)
-    return Posterior(folded.log_z, np.ascontiguousarray(probabilities[1:-1, 1:-1]))
+    inner = probabilities[1:-1, 1:-1]
+    return Posterior(folded.log_z, np.ascontiguousarray(inner[::-1, ::-1].T if molecule.counts_parses else inner))
+
+
+def _scores(molecule: Molecule, weights: Vector) -> ScoreTables:
+    return tables_of(score_matrix(molecule.counts_parses) @ weights)
+
+
+def _turned_back(molecule: Molecule, partners: Partners) -> Partners:
+    """Molecules whose parses are counted are mirror images."""
+    if not molecule.counts_parses:
+        return partners
+    return np.where(partners > 0, molecule.n + 1 - partners, 0)[::-1]
 
 
 def best_structure(molecule: Molecule, weights: Vector, longest_loop: int) -> tuple[float, Partners] | None:
     """The score and the partners of the most probable structure; None as in ``posterior``."""
-    folded = fold_inside(molecule, tables_of(folding_weights().scores @ weights), longest_loop, best=True)
-    return None if folded is None else (folded.log_z, traced(molecule, folded))
+    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop, best=True)
+    return None if folded is None else (folded.log_z, _turned_back(molecule, traced(molecule, folded)))
 
 
 def drawn_structures(
     molecule: Molecule, weights: Vector, longest_loop: int, count: int, generator: np.random.Generator
 ) -> list[Partners] | None:
     """Structures drawn by their probability, independently; None as in ``posterior``."""
-    folded = fold_inside(molecule, tables_of(folding_weights().scores @ weights), longest_loop)
-    return None if folded is None else [traced(molecule, folded, generator) for _ in range(count)]
+    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
+    if folded is None:
+        return None
+    return [_turned_back(molecule, traced(molecule, folded, generator)) for _ in range(count)]
 
 
 def _best(unpaired: Vector, gains: Matrix) -> Partners:

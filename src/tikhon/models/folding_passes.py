@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.fold_best import best_exterior, best_inside
-from tikhon.kernels.fold_inside import LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
+from tikhon.kernels.fold_inside import ANY, LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses, outside
 from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
 from tikhon.kernels.fold_trace import trace
-from tikhon.models.folding_structures import unknown_molecule
-from tikhon.models.folding_weights import N_SCORES, ScoreTables, tables_of
+from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, tables_of
 from tikhon.objective import Vector
 
 FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
@@ -153,8 +152,14 @@ def fold_inside(
 
 def _beginning(molecule: Molecule) -> Molecule:
     """The first letters, whatever is known of them."""
-    length = max(SHORT // 3, molecule.n // BEGINNING)
-    return unknown_molecule(molecule.letters[1 : length + 1], molecule.can_pair, molecule.least_hairpin)
+    n = max(SHORT // 3, molecule.n // BEGINNING)
+    letters = molecule.letters[: n + 2].copy()
+    letters[n + 1] = OTHER
+    free = np.full(n + 2, LONGEST)
+    return molecule._replace(
+        n=n, letters=letters, partners=np.full(n + 2, ANY), is_free=np.ones(n + 2), free_after=free, free_before=free,
+        bound=np.zeros(n + 2, np.int64),
+    )  # fmt: skip
 
 
 def average_uses(molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None) -> Vector:

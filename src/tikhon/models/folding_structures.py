@@ -22,6 +22,9 @@ class Rules:
     least_hairpin: int = 0
     longest_loop: int = LONGEST  # unpaired letters of a bulge or internal loop
     all_pairs: bool = False  # may any two letters pair, not only AU, CG and GU?
+    counts_parses: bool = (
+        False  # are structures with several pairs in a loop counted as often as CONTRAfold parses them?
+    )
 
     def can_pair(self) -> NDArray[np.bool_]:
         """By letters; other letters pair with nothing."""
@@ -44,30 +47,31 @@ def encoded(sequence: str) -> Letters:
     return codes[np.minimum(text, 127)]
 
 
-def unknown_molecule(letters: Letters, can_pair: NDArray[np.bool_], least_hairpin: int) -> Molecule:
+def unknown_molecule(letters: Letters, rules: Rules) -> Molecule:
     """A sequence of which nothing else is known."""
     n = len(letters)
-    return _molecule(letters, np.full(n, ANY, np.int64), np.zeros(n, bool), can_pair, least_hairpin)
+    return molecule(letters, rules, np.full(n, ANY, np.int64), np.zeros(n, bool))
 
 
 def molecule(letters: Letters, rules: Rules, partners: Partners, must_pair: NDArray[np.bool_]) -> Molecule:
-    """A sequence with what is known of it; ``must_pair`` marks letters that pair with one that is not known."""
-    return _molecule(letters, partners, must_pair, rules.can_pair(), rules.least_hairpin)
+    """A sequence with what is known of it; ``must_pair`` marks letters that pair with one that is not known.
 
-
-def _molecule(
-    letters: Letters, partners: Partners, must_pair: NDArray[np.bool_], can_pair: NDArray[np.bool_], least_hairpin: int
-) -> Molecule:
-    inner = slice(1, -1)
-    known = np.full(len(letters) + 2, ANY, np.int64)
-    padded = np.full(len(letters) + 2, OTHER, np.int64)
+    With ``counts_parses`` it is the mirror image: CONTRAfold's parses differ in the letters after the last pair of a loop, ours
+    in those before the first.
+    """
+    n, inner = len(letters), slice(1, -1)
+    if rules.counts_parses:
+        letters, must_pair = letters[::-1], must_pair[::-1]
+        partners = np.where(partners > NONE, n + 1 - partners, partners)[::-1]
+    known = np.full(n + 2, ANY, np.int64)
+    padded = np.full(n + 2, OTHER, np.int64)
     known[inner], padded[inner] = partners, letters
-    bound = np.zeros(len(letters) + 2, bool)  # beyond the ends nothing pairs, so that loops need not stop there
+    bound = np.zeros(n + 2, bool)  # beyond the ends nothing pairs, so that loops need not stop there
     bound[inner] = (partners > NONE) | must_pair
     return Molecule(
-        n=len(letters), letters=padded, partners=known, is_free=np.where(bound, 0.0, 1.0), free_after=_run_after(bound),
-        free_before=_run_after(bound[::-1])[::-1].copy(), bound=np.cumsum(bound), can_pair=can_pair,
-        least_hairpin=least_hairpin,
+        n=n, letters=padded, partners=known, is_free=np.where(bound, 0.0, 1.0), free_after=_run_after(bound),
+        free_before=_run_after(bound[::-1])[::-1].copy(), bound=np.cumsum(bound), can_pair=rules.can_pair(),
+        least_hairpin=rules.least_hairpin, counts_parses=rules.counts_parses,
     )  # fmt: skip
 
 

@@ -74,6 +74,27 @@ class FoldingWeights:
         return len(self.names)
 
 
+def mirrored() -> NDArray[np.int64]:
+    """The numbers of the scores that those of a molecule are in its mirror image; twice is where it began."""
+    flat = np.arange(N_SCORES)
+    tables = tables_of(flat)
+    turned = {
+        "stack": tables.stack.transpose(1, 0, 3, 2), "closing": tables.closing.transpose(1, 0, 3, 2),
+        "branch": tables.branch.transpose(1, 0, 3, 2), "loop": tables.loop.T, "pair": tables.pair.T,
+        "internal": tables.internal.T,
+    }  # fmt: skip
+    return np.concatenate(
+        [np.ravel(turned[name] if name in turned else table) for name, table in tables._asdict().items()]
+    )
+
+
+@lru_cache(maxsize=2)
+def score_matrix(counts_parses: bool) -> Any:
+    """Scores from weights, as the kernels want them: of the mirror image where parses are counted."""
+    scores = folding_weights().scores
+    return scores[mirrored()] if counts_parses else scores
+
+
 @lru_cache(maxsize=1)
 def folding_weights() -> FoldingWeights:
     """The default model."""
