@@ -83,9 +83,7 @@ def mirrored() -> NDArray[np.int64]:
         "branch": tables.branch.transpose(1, 0, 3, 2), "loop": tables.loop.T, "pair": tables.pair.T,
         "internal": tables.internal.T,
     }  # fmt: skip
-    return np.concatenate(
-        [np.ravel(turned[name] if name in turned else table) for name, table in tables._asdict().items()]
-    )
+    return np.concatenate([np.ravel(table) for table in (tables._asdict() | turned).values()])
 
 
 @lru_cache(maxsize=2)
