@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tikhon.kernels.fold_inside import ANY, Factors, Molecule
-from tikhon.models.folding_passes import average_uses, fold_inside, use_rates
+from tikhon.kernels.fold_inside import ANY, Molecule
+from tikhon.models.folding_passes import average_uses, factors_of, fold_inside, use_rates
 from tikhon.models.folding_structures import Letters, Partners, Rules, known_uses, molecule, unknown_molecule
 from tikhon.models.folding_weights import (
     N_SCORES,
@@ -22,6 +22,21 @@ from tikhon.models.memo import LastPoint
 from tikhon.objective import Product, Vector
 
 Found = TypeVar("Found")
+
+
+class _Folded(NamedTuple):
+    log_z: float
+    uses: Vector  # of scores, on average
+    scale: float
+
+
+class _Point(NamedTuple):
+    """What one pass at some weights tells."""
+
+    loss: float
+    gradient: Vector
+    expected: Vector  # counts of features
+    scales: dict[int, tuple[float, float]]  # of each molecule, free and constrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +74,7 @@ class Folding:
 
     def _begin(self, examples: tuple[Example, ...], rules: Rules, row_weights: Vector, n_threads: int) -> None:
         self._examples, self._rules, self.row_weights, self.n_threads = examples, rules, row_weights, n_threads
-        self._value = LastPoint(self._loss_gradient)
+        self._point = LastPoint(self._at)
 
     def reweighted(self, row_weights: Vector) -> "Folding":
         view = object.__new__(Folding)
@@ -87,55 +102,59 @@ class Folding:
         return all(one.uses is not None for one, a in zip(self._examples, self.row_weights, strict=True) if a > 0.0)
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        loss, gradient = self._value.at(weights)
-        return loss, gradient.copy()
+        point = self._point.at(weights)
+        return point.loss, point.gradient.copy()
 
-    def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+    def hessian_diagonal(self, weights: Vector) -> Vector:
+        """About: the expected counts, as if features came independently and rarely. For a preconditioner that will do."""
+        return self._point.at(weights).expected.copy()
+
+    def _at(self, weights: Vector) -> _Point:
         flat = self._matrix @ weights
         scores = tables_of(flat)
-        loss, uses = 0.0, np.zeros_like(flat)
+        loss, expected, given = 0.0, np.zeros_like(flat), np.zeros_like(flat)
+        scales = {}
 
-        def one(place: int) -> tuple[float, Vector]:
+        def one(place: int) -> tuple[_Folded, _Folded]:
             found = self._examples[place]
-            log_z, expected = _expected(found.free, scores, self._rules)
-            if found.constrained is None:
-                assert found.uses is not None
-                return log_z - float(found.uses @ flat), expected - found.uses
-            log_given, given = _expected(found.constrained, scores, self._rules)
-            return log_z - log_given, expected - given
+            free = _folded(found.free, scores, self._rules)
+            if found.constrained is not None:
+                return free, _folded(found.constrained, scores, self._rules)
+            assert found.uses is not None
+            return free, _Folded(float(found.uses @ flat), found.uses, 0.0)
 
-        for place, (value, difference) in self._mapped(one):
-            loss += float(self.row_weights[place]) * value
-            uses += self.row_weights[place] * difference
+        for place, (free, known) in self._mapped(one):
+            a = float(self.row_weights[place])
+            loss += a * (free.log_z - known.log_z)
+            expected += a * free.uses
+            given += a * known.uses
+            scales[place] = free.scale, known.scale
         if not np.isfinite(loss):
-            return np.inf, np.zeros(self.n_weights)
-        return loss, np.asarray(self._matrix.T @ uses)
+            nothing = np.zeros(self.n_weights)
+            return _Point(np.inf, nothing, nothing, {})
+        counts = np.asarray(self._matrix.T @ expected)
+        return _Point(loss, counts - self._matrix.T @ given, counts, scales)
 
     def hessian_at(self, weights: Vector) -> Product:
-        """The factors of each molecule, at scales that work, are kept; tables are made anew for each product."""
+        """Keeps the scales of the molecules; their tables are made anew for each product."""
         scores = tables_of(self._matrix @ weights)
-
-        def prepared(place: int) -> tuple[Factors, Factors | None]:
-            found = self._examples[place]
-            return _factors(found.free, scores, self._rules), (
-                None if found.constrained is None else _factors(found.constrained, scores, self._rules)
-            )
-
-        factors = dict(self._mapped(prepared))
+        scales = self._point.at(weights).scales
 
         def product(v: Vector) -> Vector:
             moves = tables_of(self._matrix @ v)
 
+            def rates(molecule: Molecule, scale: float) -> Vector:
+                return use_rates(molecule, factors_of(scores, molecule.n, scale, self._rules.longest_loop), moves)
+
             def one(place: int) -> Vector:
-                found, (free, constrained) = self._examples[place], factors[place]
-                rates = use_rates(found.free, free, moves)
-                if found.constrained is not None and constrained is not None:
-                    rates -= use_rates(found.constrained, constrained, moves)
-                return rates
+                found, (free, known) = self._examples[place], scales[place]
+                if found.constrained is None:
+                    return rates(found.free, free)
+                return rates(found.free, free) - rates(found.constrained, known)
 
             total = np.zeros(N_SCORES)
-            for place, rates in self._mapped(one):
-                total += self.row_weights[place] * rates
+            for place, found in self._mapped(one):
+                total += self.row_weights[place] * found
             return np.asarray(self._matrix.T @ total)
 
         return product
@@ -155,15 +174,8 @@ class Folding:
         return [(place, found[place]) for place in places]
 
 
-def _expected(one: Molecule, scores: ScoreTables, rules: Rules) -> tuple[float, Vector]:
+def _folded(one: Molecule, scores: ScoreTables, rules: Rules) -> _Folded:
     folded = fold_inside(one, scores, rules.longest_loop)
     if folded is None:
-        return np.inf, np.zeros(1)
-    return folded.log_z, average_uses(one, folded)
-
-
-def _factors(one: Molecule, scores: ScoreTables, rules: Rules) -> Factors:
-    folded = fold_inside(one, scores, rules.longest_loop)
-    if folded is None:
-        raise FloatingPointError("no scale keeps the sums over structures within floating point")
-    return folded.factors
+        return _Folded(np.inf, np.zeros(N_SCORES), 0.0)
+    return _Folded(folded.log_z, average_uses(one, folded), folded.scale)

@@ -29,6 +29,7 @@ class Folded(NamedTuple):
     """What an inside pass leaves behind. An outside pass overwrites the tables, and so does the thread's next molecule."""
 
     log_z: float
+    scale: float
     factors: Factors
     tables: Tables
     before: NDArray[np.float64]
@@ -143,7 +144,7 @@ def fold_inside(
             inside(molecule, factors, tables)
             z = exterior(molecule, factors, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
-            return Folded(float(np.log(z)) + scale * n, factors, tables, before, after)
+            return Folded(float(np.log(z)) + scale * n, scale, factors, tables, before, after)
         turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
         step = step / 2.0 if turn == -last_turn else step
         scale, last_turn = scale + turn * step, turn
