@@ -144,6 +144,7 @@ def test_bad_input_is_named(X, y, said):
     [
         ({"least_hairpin": -1}, "least_hairpin=-1"),
         ({"longest_loop": 31}, "longest_loop=31"),
+        ({"longest_sequence": "long"}, "longest_sequence='long'"),
         ({"groups": "loops"}, "groups='loops'"),
     ],
 )
@@ -164,6 +165,11 @@ def test_bad_parameters_are_named(parameters, said):
 def test_bad_calls_are_named(model, call, said):
     with pytest.raises(InputError, match=said):
         model.predict(["GGGAAAACCC"], **call)
+
+
+def test_sequences_that_are_too_long_say_what_they_would_take(model):
+    with pytest.raises(InputError, match=r"20,000 letters: its tables would take 29.0 GB; longest_sequence=6000"):
+        model.predict(["A" * 20_000])
 
 
 def test_letters_that_are_not_known_are_counted(model):

@@ -63,6 +63,9 @@ class RNAFolder(TunedEstimator):
     counts_parses : bool, default=False
         Count structures with three pairs or more inside a loop as often as CONTRAfold's grammar parses them: for its
         weights, and to compare with its partition functions.
+    longest_sequence : int, default=6000
+        Longer sequences are refused, with the memory that they would take: 2.7 GB for 6,000 letters, and four times as
+        much for twice as many.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
         How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds.
     validation_fraction : float, default=0.2
@@ -115,6 +118,7 @@ class RNAFolder(TunedEstimator):
         longest_loop: int = 30,
         all_pairs: bool = False,
         counts_parses: bool = False,
+        longest_sequence: int = 6000,
         cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
@@ -132,6 +136,7 @@ class RNAFolder(TunedEstimator):
         self.longest_loop = longest_loop
         self.all_pairs = all_pairs
         self.counts_parses = counts_parses
+        self.longest_sequence = longest_sequence
         self.cv = cv
         self.validation_fraction = validation_fraction
         self.rescale = rescale
@@ -159,7 +164,7 @@ class RNAFolder(TunedEstimator):
         """
         checked_parameters(self)
         rules = self._rules()
-        sequences = checked_sequences(X)
+        sequences = checked_sequences(X, self.longest_sequence)
         structures = checked_structures("y", y, sequences)
         row_weights = checked_weights(sample_weight, len(sequences))
         examples, kept = examples_of(sequences, structures, rules)
@@ -240,7 +245,7 @@ class RNAFolder(TunedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The weighted mean F1 of the predicted pairs, over molecules."""
-        sequences = checked_sequences(X)
+        sequences = checked_sequences(X, self.longest_sequence)
         truth = checked_structures("y", y, sequences)
         found = checked_structures("the prediction", self.predict(X), sequences)
         row_weights = checked_weights(sample_weight, len(sequences))
@@ -254,7 +259,7 @@ class RNAFolder(TunedEstimator):
     def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int], Found | None]) -> list[Found]:
         """What a function makes of each molecule and its number; None says that no structure agrees with what is known."""
         check_is_fitted(self)
-        rules, sequences = self._rules(), checked_sequences(X)
+        rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
         if constraints is None:
             molecules = [unknown_molecule(letters, rules) for letters in sequences]
         else:
@@ -273,7 +278,10 @@ class RNAFolder(TunedEstimator):
         return found
 
     def _rules(self) -> Rules:
-        for name, value, most in (("least_hairpin", self.least_hairpin, None), ("longest_loop", self.longest_loop, 30)):
+        for name, value, most in (
+            ("least_hairpin", self.least_hairpin, None), ("longest_loop", self.longest_loop, 30),
+            ("longest_sequence", self.longest_sequence, None),
+        ):  # fmt: skip
             if not isinstance(value, int | np.integer) or value < 0 or (most is not None and value > most):
                 limit = "" if most is None else f" and at most {most}"
                 raise InputError(f"{name}={value!r}: write a whole number, 0 or larger{limit}")

@@ -11,6 +11,7 @@ from tikhon.data.dot_bracket import n_crossing, partners_of
 from tikhon.errors import InputError
 from tikhon.kernels.fold_inside import ANY, NONE
 from tikhon.models.folding import Example, example
+from tikhon.models.folding_passes import table_bytes
 from tikhon.models.folding_structures import Letters, Partners, Rules, encoded
 
 LETTERS = frozenset("ACGUTacgut")
@@ -19,12 +20,18 @@ UNKNOWN = "?"
 SHOWN = 3  # of a list in a message
 
 
-def checked_sequences(X: Any) -> list[Letters]:
+def checked_sequences(X: Any, longest: int) -> list[Letters]:
     """The letters of all sequences; those that are not known are counted in one warning."""
     found, unknown = [], 0
     for number, sequence in enumerate(_texts("X", X)):
         if not sequence:
             raise InputError(f"sequence {number} of X is empty: leave it out")
+        if len(sequence) > longest:
+            raise InputError(
+                f"sequence {number} of X has {len(sequence):,} letters: its tables would take "
+                f"{table_bytes(len(sequence)) / 1e9:.1f} GB; longest_sequence={longest} refuses it, raise that where there is so "
+                "much memory"
+            )
         for place, letter in enumerate(sequence, 1):
             if letter not in LETTERS and letter not in CODES:
                 raise InputError(

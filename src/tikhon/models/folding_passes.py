@@ -60,6 +60,11 @@ class _Room(threading.local):
 _room = _Room()
 
 
+def table_bytes(n: int) -> int:
+    """Memory of the tables of n letters."""
+    return 8 * len(Tables._fields) * table_side(n) ** 2
+
+
 def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Factors:
     """exp(score - scale times the letters that an element takes in); infinite where that is out of range."""
     with np.errstate(over="ignore"):
