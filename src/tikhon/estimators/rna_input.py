@@ -29,8 +29,8 @@ def checked_sequences(X: Any, longest: int) -> list[Letters]:
         if len(sequence) > longest:
             raise InputError(
                 f"sequence {number} of X has {len(sequence):,} letters: its tables would take "
-                f"{table_bytes(len(sequence)) / 1e9:.1f} GB; longest_sequence={longest} refuses it, raise that where there is so "
-                "much memory"
+                f"{table_bytes(len(sequence)) / 1e9:.1f} GB; longest_sequence={longest} refuses it, raise that where there is "
+                "so much memory"
             )
         for place, letter in enumerate(sequence, 1):
             if letter not in LETTERS and letter not in CODES:
