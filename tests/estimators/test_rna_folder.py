@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -68,6 +69,12 @@ def test_files_keep_the_model(model, tmp_path):
     again = load(tmp_path / "rna.safetensors")
     assert again.weights_ == model.weights_
     assert again.predict(SEQUENCES) == STRUCTURES
+
+
+def test_columns_of_data_frames_are_lists():
+    frame = pd.DataFrame({"x": SEQUENCES, "y": STRUCTURES}, index=range(10, 10 + len(SEQUENCES)))
+    model = RNAFolder(tuner="grid", cv=2).fit(frame["x"], frame["y"])
+    assert model.predict(frame["x"]) == RNAFolder(tuner="grid", cv=2).fit(SEQUENCES, STRUCTURES).predict(SEQUENCES)
 
 
 def test_it_works_with_scikit_learn():

@@ -1,7 +1,7 @@
 """RNA secondary structures with learned strengths."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,7 +21,7 @@ from tikhon.estimators.state import Arrays
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.models.folding import Folding
-from tikhon.models.folding_decoder import Posterior, best_structure, drawn_structures, posterior
+from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
 from tikhon.models.folding_structures import Partners, Rules, molecule, unknown_molecule
 from tikhon.models.folding_weights import GROUPS, folding_weights
 from tikhon.objective import Vector
@@ -172,7 +172,7 @@ class RNAFolder(TunedEstimator):
         groups = self._with_strengths(_groups(self.groups))
         objective = Folding(examples, rules, row_weights=row_weights, n_threads=cores(self.n_jobs))
         result = self._tune(
-            self._checked_tuner(groups), objective, groups, row_weights, X=[X[n] for n in kept], y=[y[n] for n in kept],
+            self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
             codes=None, one_thread=True, n_jobs=1,
         )  # fmt: skip
         self._weights = result.weights
@@ -208,12 +208,19 @@ class RNAFolder(TunedEstimator):
             raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
         if not 0.0 < gamma < np.inf:
             raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
-        if method == "viterbi":
-            longest = self._rules().longest_loop
-            best = self._each(X, constraints, lambda one, _: best_structure(one, self._weights, longest))
-            return [dot_bracket(partners) for _, partners in best]
-        found = self._posteriors(X, constraints)
-        return [dot_bracket(one.most_accurate(gamma) if method == "mea" else one.centroid(gamma)) for one in found]
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int) -> str | None:
+            # What is large is gone before the next molecule comes.
+            if method == "viterbi":
+                best = best_structure(known, self._weights, longest)
+                return None if best is None else dot_bracket(best[1])
+            after = posterior(known, self._weights, longest)
+            if after is None:
+                return None
+            return dot_bracket(after.most_accurate(gamma) if method == "mea" else after.centroid(gamma))
+
+        return self._each(X, constraints, one)
 
     def sample(self, X: Any, n: int = 1, *, constraints: Any = None, random_state: Any = None) -> list[list[str]]:
         """Of each sequence n structures, drawn by their probability. ``random_state`` None is the seed 0."""
@@ -229,14 +236,18 @@ class RNAFolder(TunedEstimator):
 
     def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
         """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
-        return [
-            sp.csr_array(np.where(one.pairs >= LEAST_PROBABILITY, one.pairs, 0.0))
-            for one in self._posteriors(X, constraints)
-        ]
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int) -> Any:
+            after = posterior(known, self._weights, longest)
+            return None if after is None else sp.csr_array(np.where(after.pairs >= LEAST_PROBABILITY, after.pairs, 0.0))
+
+        return self._each(X, constraints, one)
 
     def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
         """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
-        return np.array([one.log_z for one in self._posteriors(X, constraints)])
+        longest = self._rules().longest_loop
+        return np.array(self._each(X, constraints, lambda one, _: log_partition(one, self._weights, longest)))
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over."""
@@ -251,10 +262,6 @@ class RNAFolder(TunedEstimator):
         row_weights = checked_weights(sample_weight, len(sequences))
         f1 = [_f1(known, guess) for known, guess in zip(truth, found, strict=True)]
         return float(np.average(f1, weights=row_weights))
-
-    def _posteriors(self, X: Any, constraints: Any) -> list[Posterior]:
-        longest = self._rules().longest_loop
-        return self._each(X, constraints, lambda one, _: posterior(one, self._weights, longest))
 
     def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int], Found | None]) -> list[Found]:
         """What a function makes of each molecule and its number; None says that no structure agrees with what is known."""
@@ -350,6 +357,12 @@ def _groups(spec: GroupSpec) -> Groups:
         raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
     index, groups = groups_of_columns(spec, names)
     return Groups(index, groups, np.full(len(groups), np.nan))
+
+
+def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:
+    """By place, whatever the index of a data frame says."""
+    every = list(values)
+    return [every[number] for number in numbers]
 
 
 def _f1(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:

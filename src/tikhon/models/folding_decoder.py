@@ -48,6 +48,12 @@ def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posteri
     return Posterior(folded.log_z, np.ascontiguousarray(inner[::-1, ::-1].T if molecule.counts_parses else inner))
 
 
+def log_partition(molecule: Molecule, weights: Vector, longest_loop: int) -> float | None:
+    """log Z; None as in ``posterior``."""
+    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
+    return None if folded is None else folded.log_z
+
+
 def _scores(molecule: Molecule, weights: Vector) -> ScoreTables:
     return tables_of(score_matrix(molecule.counts_parses) @ weights)
 
