@@ -208,3 +208,10 @@ def test_fold_a_loses_the_examples_that_the_original_loses(data_dir):
             [one.sequence for one in records], [one.structure for one in records]
         )
     assert any("4 of 75 structures cannot be learned from" in str(one.message) for one in told)
+
+
+def test_weights_out_of_range_are_told(model):
+    broken = clone(model).fit(SEQUENCES, STRUCTURES)
+    broken._weights = np.full_like(broken._weights, 1e5)
+    with pytest.raises(InputError, match="sequence 0: sums over its structures are out of the range"):
+        broken.predict(["GGGAAAACCC"])

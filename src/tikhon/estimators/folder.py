@@ -264,7 +264,7 @@ class RNAFolder(TunedEstimator):
         return float(np.average(f1, weights=row_weights))
 
     def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int], Found | None]) -> list[Found]:
-        """What a function makes of each molecule and its number; None says that no structure agrees with what is known."""
+        """What a function makes of each molecule and its number; None says that it cannot be folded."""
         check_is_fitted(self)
         rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
         if constraints is None:
@@ -280,7 +280,10 @@ class RNAFolder(TunedEstimator):
         found = []
         for number, answer in enumerate(answers):
             if answer is None:
-                raise InputError(f"sequence {number}: no structure agrees with the constraints")
+                why = "no structure agrees with the constraints, or " if constraints is not None else ""
+                raise InputError(
+                    f"sequence {number}: {why}sums over its structures are out of the range of floating point"
+                )
             found.append(answer)
         return found
 
