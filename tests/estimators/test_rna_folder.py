@@ -200,6 +200,12 @@ def test_what_cannot_be_learned_from_is_named():
     assert "drawn with other brackets than ( and ): 1" in messages
 
 
+def test_what_is_known_in_part_must_be_possible():
+    """A hairpin of one letter where three are needed; in SEQUENCES there is one of two."""
+    with pytest.warns(UserWarning, match=r"2 of 7 structures .* 6 \(no structure agrees with what is known\)"):
+        RNAFolder(tuner=None, least_hairpin=3).fit([*SEQUENCES, "GAC"], [*STRUCTURES, "(?)"])
+
+
 def test_fold_a_loses_the_examples_that_the_original_loses(data_dir):
     records = [one for one in load_rna("s151rfam", data_dir) if "fold=A" in one.about]
     with warnings.catch_warnings(record=True) as told:

@@ -15,10 +15,8 @@ from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, tables_o
 from tikhon.objective import Vector
 
 FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
-SHORT, BEGINNING = (
-    300,
-    8,
-)  # letters whose Z stays within floating point at nearly any scale; part of more that tells theirs
+SHORT = 300  # letters whose Z stays within floating point at nearly any scale
+BEGINNING = 8  # of a longer molecule, one in so many letters tells the scale
 LEAST_Z, MOST_Z = 1e-200, 1e200  # of scaled sums: their products with outside values stay in range
 WIDEST = 600.0  # logarithm of what a first move of the scale changes Z by
 MOST_TRIES = 60

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 LETTERS = "ACGU"
 OTHER = 4  # any other letter, and what lies beyond the ends: it pairs with nothing and adds nothing
-N_LETTERS = 5
 LONGEST_LOOP = 30  # unpaired letters of a bulge or internal loop, at most
 LONGEST_HAIRPIN = 30  # from which a hairpin's score no longer depends on its length
 LONGEST_SYMMETRIC, LARGEST_ASYMMETRY, LARGEST_EXPLICIT = 15, 28, 4
