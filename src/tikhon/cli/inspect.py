@@ -37,7 +37,7 @@ def inspect(
     classes = fitted.classes_.tolist() if hasattr(fitted, "classes_") else None
     columns = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
     strongest = _strongest(fitted)
-    n_columns = len(fitted.feature_names_) if strongest else int(fitted.n_features_in_)
+    n_columns, noun = _size(fitted)
     if as_json:
         write_json(
             {
@@ -57,7 +57,6 @@ def inspect(
         )
         return
     kinds = "" if classes is None else f", {len(classes)} classes"
-    noun = "features" if strongest else "columns"
     print(f"{type(fitted).__name__}: {n_columns} {noun}{kinds}; written by tikhon {written_by}")
     print_groups(groups)
     print_rows([{"label": label, "strongest features": ", ".join(names)} for label, names in strongest.items()])
@@ -65,6 +64,15 @@ def inspect(
     for message in fitted.tuning_.warnings:
         print(f"warning: {message}")
     print_trace(trace)
+
+
+def _size(model: Any) -> tuple[int, str]:
+    """How large a model is, and in what."""
+    if hasattr(model, "feature_names_"):
+        return len(model.feature_names_), "features"
+    if hasattr(model, "weights_"):
+        return len(model.weights_), "weights"
+    return int(model.n_features_in_), "columns"
 
 
 def _strongest(model: Any) -> dict[str, list[str]]:

@@ -36,7 +36,10 @@ def predict(
         refuse_overwriting(destination, [model, data])
     fitted = load_model(model)
     if not hasattr(fitted, "n_features_in_"):
-        raise InputError(f"{model}: labels sequences, not rows of a table: use tikhon tag predict")
+        remedy = "use tikhon tag predict" if hasattr(fitted, "classes_") else "load it in Python and call its predict"
+        raise InputError(
+            f"{model}: is a {type(fitted).__name__} model, which does not predict rows of a table: {remedy}"
+        )
     if proba and not hasattr(fitted, "classes_"):
         raise InputError(f"{model}: is a regression; --proba needs a classification")
     with progress_bar() as bar:

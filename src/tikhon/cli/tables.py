@@ -43,7 +43,7 @@ def cell_text(value: Any, digits: int = 4) -> str:
 def group_rows(model: Any) -> list[dict[str, Any]]:
     """Each group: how many columns and weights, strength, Euclidean norm and root mean square of its weights."""
     if hasattr(model, "weights_by_group"):
-        return _chain_rows(model)
+        return _weight_rows(model)
     groups = model.groups_
     coefficients = np.asarray(model.coef_, dtype=np.float64).ravel()
     index = groups.index[: coefficients.size]  # the intercepts come after the coefficients
@@ -67,7 +67,7 @@ def group_rows(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _chain_rows(model: Any) -> list[dict[str, Any]]:
+def _weight_rows(model: Any) -> list[dict[str, Any]]:
     learned = dict(zip(model.groups_.names, model.groups_.learned.tolist(), strict=True))
     return [
         {

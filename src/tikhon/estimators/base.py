@@ -223,6 +223,18 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise KeyboardInterrupt(self.tuning_.reason)
 
 
+class WeightsByGroup:
+    """For models whose weights are more than a table of coefficients: they are told by group."""
+
+    groups_: Groups
+    _weights: Vector
+
+    def weights_by_group(self) -> dict[str, Vector]:
+        """The weights of each group, by its name."""
+        check_is_fitted(self)
+        return {name: self._weights[self.groups_.index == number] for number, name in enumerate(self.groups_.names)}
+
+
 def cores(n_jobs: int | None) -> int:
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tikhon.errors import InputError
-from tikhon.estimators.base import TunedEstimator, cores
+from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.chain_groups import TEMPLATE, chain_groups
 from tikhon.estimators.chain_rules import Allowed, rules_of
 from tikhon.estimators.chain_state import chain_state, restored_chain
@@ -35,7 +35,7 @@ _decoders: "WeakKeyDictionary[ChainCRF, tuple[Vector, Any, ChainDecoder]]" = Wea
 UNSEEN_LABEL = -2  # in data to score by: no prediction equals it
 
 
-class ChainCRF(TunedEstimator):
+class ChainCRF(WeightsByGroup, TunedEstimator):
     """A linear-chain conditional random field that learns one L2 strength for each template of features.
 
     It minimises ``sum_i a_i (log Z(x_i) - score(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over sequences i with weights
@@ -255,11 +255,6 @@ class ChainCRF(TunedEstimator):
         return bool(self.warm_start) and hasattr(self, "_weights")
 
     # What the model knows, for readers.
-
-    def weights_by_group(self) -> dict[str, Vector]:
-        """The weights of each group: those of a template for all labels, or of the transitions."""
-        check_is_fitted(self)
-        return {name: self._weights[self.groups_.index == number] for number, name in enumerate(self.groups_.names)}
 
     @property
     def feature_names_(self) -> list[str]:

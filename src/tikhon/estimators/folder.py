@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tikhon.data.dot_bracket import dot_bracket
 from tikhon.data.rna_parameters import read_parameters, write_parameters
 from tikhon.errors import InputError
-from tikhon.estimators.base import TunedEstimator, cores
+from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
 from tikhon.estimators.state import Arrays
@@ -37,7 +37,7 @@ METHODS = ("mea", "centroid", "viterbi")
 LEAST_PROBABILITY = 1e-9  # of a pair that is told
 
 
-class RNAFolder(TunedEstimator):
+class RNAFolder(WeightsByGroup, TunedEstimator):
     """A log-linear model of RNA secondary structures that learns one L2 strength for each kind of structural feature.
 
     It minimises ``sum_i a_i (log Z(x_i) - log Z(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over molecules i with weights a.
