@@ -109,6 +109,15 @@ class Preconditioned(Objective, Protocol):
 
 
 @runtime_checkable
+class Sketched(Objective, Protocol):
+    """An objective whose passes are dear, and that can guess its whole Hessian for the price of a few of them."""
+
+    def hessian_sketch(self, weights: Vector) -> Matrix:
+        """A positive semidefinite matrix close to the Hessian; the same weights give the same one."""
+        ...
+
+
+@runtime_checkable
 class Gentle(Objective, Protocol):
     """An objective that knows whether its weights hardly depend on each other, as those of rare words do."""
 

@@ -11,6 +11,7 @@ from tikhon.models.folding import Folding, example
 from tikhon.models.folding_passes import fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
 from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, tables_of
+from tikhon.solvers import LBFGS, NewtonCG
 from tikhon.testing import check_objective
 
 HUNDRED = "CAGAUUUUCAUAUUAUGCAGAAAAUCUACUUCGCCUGAUACGAGUCGGUUAUCUUCGGAUACUGUAUAGUCCCACCUGGUGAUCCUAUGCUUGUGAGUAC"
@@ -198,3 +199,28 @@ def test_the_score_of_the_original_weights(shipped):
     partners = np.array([12, 11, 10, 9, 0, 0, 0, 0, 4, 3, 2, 1])
     uses = known_uses(encoded("GGGGAAAACCCC"), partners, Rules())
     assert float(uses @ (folding_weights().scores @ shipped)) == pytest.approx(2.713993, abs=1e-6)
+
+
+def test_structures_that_are_drawn_sketch_the_hessian(rng, monkeypatch):
+    sequence, weights = a_sequence(rng, 24), 0.3 * rng.normal(size=folding_weights().count)
+    objective = objective_of(sequence, np.zeros(24, np.int64), Rules(), row_weights=np.array([2.5]))
+    product = objective.hessian_at(weights)
+    monkeypatch.setattr("tikhon.models.folding.DRAWN", 20_000)
+    sketch = objective.hessian_sketch(weights)
+    for _ in range(5):
+        v = rng.normal(size=len(weights))
+        # v'Hv is a variance: its estimate from n draws is off by sqrt(2 / n), about, and here by heavier tails.
+        assert v @ sketch @ v == pytest.approx(v @ product(v), rel=0.06)
+    assert np.array_equal(objective.hessian_sketch(weights), sketch)
+
+
+def test_fits_from_sketches_end_where_newton_does(rng):
+    sequences = [a_sequence(rng, 20) for _ in range(6)]
+    structures = [np.array(list(naive.foldings(s, 3))[-1]) + 1 for s in sequences]
+    rules = Rules(least_hairpin=3)
+    objective = Folding([example(encoded(s), p, rules) for s, p in zip(sequences, structures, strict=True)], rules)
+    strength = np.exp(rng.normal(size=objective.n_weights))
+    by_sketch = LBFGS().minimise(objective, strength, tol=1e-9)
+    by_newton = NewtonCG().minimise(objective, strength, tol=1e-9)
+    np.testing.assert_allclose(by_sketch.weights, by_newton.weights, atol=1e-7)
+    assert by_sketch.status == "converged"

@@ -22,6 +22,7 @@ from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.models.folding import Folding
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
+from tikhon.models.folding_nbest import several_best
 from tikhon.models.folding_structures import Partners, Rules, molecule, unknown_molecule
 from tikhon.models.folding_weights import GROUPS, folding_weights
 from tikhon.objective import Vector
@@ -233,6 +234,42 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             return drawn_structures(known, self._weights, longest, int(n), np.random.default_rng([seed, number]))
 
         return [[dot_bracket(partners) for partners in drawn] for drawn in self._each(X, constraints, one)]
+
+    def predict_nbest(self, X: Any, n: int = 5, *, constraints: Any = None) -> list[list[tuple[str, float]]]:
+        """Of each sequence up to n different structures with their probabilities, the most probable first.
+
+        Parameters
+        ----------
+        X : list of str
+        n : int, default=5
+            Fewer are returned where there are fewer. Memory grows with n times the letters of a sequence.
+        constraints : list of str or None, default=None
+            As in ``predict``. Probabilities are then shares of the structures that agree.
+
+        Returns
+        -------
+        list of list of (str, float)
+            With ``counts_parses``, n structures with the most probable parses, in the order of their own probabilities: sums
+            over parses.
+
+        Examples
+        --------
+        >>> from tikhon import RNAFolder
+        >>> model = RNAFolder(tuner=None, strengths=0.1).fit(["GGGAAAUCCC", "CCAAAAGG"], ["(((....)))", "((....))"])
+        >>> [structure for structure, _ in model.predict_nbest(["GGGAAAACCC"], n=3)[0]]
+        ['(((....)))', '((......))', '((.....)).']
+        """
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int) -> list[tuple[str, float]] | None:
+            best = several_best(known, self._weights, longest, int(n))
+            if best is None:
+                return None
+            return [(dot_bracket(each.partners), float(np.exp(each.log_probability))) for each in best]
+
+        return self._each(X, constraints, one)
 
     def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
         """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""

@@ -39,7 +39,7 @@ class Posterior:
 
 def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posterior | None:
     """None where no structure agrees with what is known, or none can be told in floating point."""
-    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
     if folded is None:
         return None
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
@@ -50,15 +50,15 @@ def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posteri
 
 def log_partition(molecule: Molecule, weights: Vector, longest_loop: int) -> float | None:
     """log Z; None as in ``posterior``."""
-    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
     return None if folded is None else folded.log_z
 
 
-def _scores(molecule: Molecule, weights: Vector) -> ScoreTables:
+def scores_of(molecule: Molecule, weights: Vector) -> ScoreTables:
     return tables_of(score_matrix(molecule.counts_parses) @ weights)
 
 
-def _turned_back(molecule: Molecule, partners: Partners) -> Partners:
+def turned_back(molecule: Molecule, partners: Partners) -> Partners:
     """Molecules whose parses are counted are mirror images."""
     if not molecule.counts_parses:
         return partners
@@ -67,18 +67,18 @@ def _turned_back(molecule: Molecule, partners: Partners) -> Partners:
 
 def best_structure(molecule: Molecule, weights: Vector, longest_loop: int) -> tuple[float, Partners] | None:
     """The score and the partners of the most probable structure; None as in ``posterior``."""
-    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop, best=True)
-    return None if folded is None else (folded.log_z, _turned_back(molecule, traced(molecule, folded)))
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, best=True)
+    return None if folded is None else (folded.log_z, turned_back(molecule, traced(molecule, folded)[1:-1]))
 
 
 def drawn_structures(
     molecule: Molecule, weights: Vector, longest_loop: int, count: int, generator: np.random.Generator
 ) -> list[Partners] | None:
     """Structures drawn by their probability, independently; None as in ``posterior``."""
-    folded = fold_inside(molecule, _scores(molecule, weights), longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
     if folded is None:
         return None
-    return [_turned_back(molecule, traced(molecule, folded, generator)) for _ in range(count)]
+    return [turned_back(molecule, traced(molecule, folded, generator)[1:-1]) for _ in range(count)]
 
 
 def _best(unpaired: Vector, gains: Matrix) -> Partners:

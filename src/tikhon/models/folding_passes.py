@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.fold_best import best_exterior, best_inside
 from tikhon.kernels.fold_inside import ANY, LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
-from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses, outside
+from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, outside
 from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
 from tikhon.kernels.fold_trace import trace
-from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, tables_of
+from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, uses_of
 from tikhon.objective import Vector
 
 FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
@@ -169,19 +169,22 @@ def _beginning(molecule: Molecule) -> Molecule:
 def average_uses(molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None) -> Vector:
     """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
     flat = np.zeros(N_SCORES)
-    uses = _uses(flat)
+    uses = uses_of(flat)
     wanted = np.zeros((0, 0)) if probabilities is None else probabilities
     outside(molecule, folded.factors, folded.tables, folded.before, folded.after, uses, wanted)
     return flat
 
 
 def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | None = None) -> NDArray[np.int64]:
-    """Partners (0 where unpaired) of a structure drawn by its probability; without a generator, of the best one."""
+    """Partners (0 where unpaired) of a structure drawn by its probability; without a generator, of the best one.
+
+    There are n + 2 of them, one beyond each end.
+    """
     partners = np.zeros(molecule.n + 2, np.int64)
     drawn = generator is not None
     unused = np.random.default_rng(0) if generator is None else generator
     trace(molecule, folded.factors, folded.tables, folded.before, unused, drawn, partners)
-    return partners[1:-1]
+    return partners
 
 
 def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vector:
@@ -192,12 +195,5 @@ def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vecto
     before, d_before, after, d_after = np.zeros((4, n + 2))
     moving_inside(molecule, factors, rates, tables, d_tables)
     moving_exterior(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after)
-    moving_outside(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after, _uses(flat))
+    moving_outside(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after, uses_of(flat))
     return flat
-
-
-def _uses(flat: Vector) -> Uses:
-    """Views of a vector, with four letters as one number."""
-    tables = tables_of(flat)
-    by_number = {name: getattr(tables, name).ravel() for name in ("stack", "closing", "branch")}
-    return Uses(**{**tables._asdict(), **by_number})

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.fold_inside import ANY, LONGEST, NONE, Molecule
-from tikhon.kernels.fold_outside import LONGEST_HAIRPIN
-from tikhon.models.folding_weights import LETTERS, N_SCORES, OTHER, tables_of
-from tikhon.objective import Vector
+from tikhon.kernels.fold_uses import count_structure
+from tikhon.models.folding_weights import LETTERS, N_SCORES, OTHER, uses_of
+from tikhon.objective import Matrix, Vector
 
 Letters = NDArray[np.int64]
 Partners = NDArray[np.int64]  # of letters 1 to n, at 0 to n - 1: ANY, NONE or the number of a letter
@@ -86,64 +86,38 @@ def _run_after(bound: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def known_uses(letters: Letters, partners: Partners, rules: Rules) -> Vector:
     """How often a structure uses each score; a ValueError says what makes it impossible."""
-    n = len(letters)
-    x = np.full(n + 2, OTHER, np.int64)
-    x[1:-1] = letters
+    padded = np.concatenate([[OTHER], letters, [OTHER]])
     partner = np.concatenate([[NONE], partners, [NONE]])
-    flat = np.zeros(N_SCORES)
-    uses = tables_of(flat)
     can_pair = rules.can_pair()
-
-    def branches_within(i: int, j: int) -> tuple[list[tuple[int, int]], int]:
-        """Pairs directly between i and j, and the number of unpaired letters there."""
-        found, unpaired, k = [], 0, i + 1
-        while k < j:
-            if partner[k] == NONE:
-                unpaired, k = unpaired + 1, k + 1
-            else:
-                found.append((k, int(partner[k])))
-                k = int(partner[k]) + 1
-        return found, unpaired
-
-    def branch(i: int, j: int) -> None:
-        uses.branch[x[i], x[j], x[i + 1] if i <= n else OTHER, x[j - 1] if j >= 1 else OTHER] += 1.0
-
-    outside, unpaired = branches_within(0, n + 1)
-    uses.external[:] = unpaired, len(outside)
-    for i, j in outside:
-        branch(j, i)
-    for i in range(1, n + 1):
+    for i in np.flatnonzero(partner > np.arange(len(partner))).tolist():
         j = int(partner[i])
-        if j <= i:
-            continue
-        if not can_pair[x[i], x[j]]:
+        if not can_pair[padded[i], padded[j]]:
             raise ValueError(f"letters {i} and {j} cannot pair")
         if j - i - 1 < rules.least_hairpin:
             raise ValueError(f"letters {i} and {j} are closer than {rules.least_hairpin} letters")
-        uses.pair[x[i], x[j]] += 1.0
-        inside, unpaired = branches_within(i, j)
-        if not inside:
-            uses.closing[x[i], x[j], x[i + 1], x[j - 1]] += 1.0
-            uses.hairpin[min(unpaired, LONGEST_HAIRPIN)] += 1.0
-        elif len(inside) > 1:
-            uses.multi[:] += 1.0, unpaired, len(inside) + 1
-            branch(i, j)
-            for p, q in inside:
-                branch(q, p)
-        elif unpaired == 0:
-            uses.stack[x[i], x[j], x[i + 1], x[j - 1]] += 1.0
+        pairs, unpaired = _within(partner, i, j)
+        if pairs == 1 and unpaired > rules.longest_loop:
+            raise ValueError(
+                f"the loop that letters {i} and {j} close has {unpaired} unpaired letters, {rules.longest_loop} at most"
+            )
+    (uses,) = structure_uses(padded, partner[None])
+    return np.asarray(uses)
+
+
+def _within(partner: Partners, i: int, j: int) -> tuple[int, int]:
+    """The number of pairs directly between i and j, and of unpaired letters there."""
+    pairs, unpaired, k = 0, 0, i + 1
+    while k < j:
+        if partner[k] == NONE:
+            unpaired, k = unpaired + 1, k + 1
         else:
-            ((p, q),) = inside
-            left, right = p - i - 1, j - q - 1
-            if unpaired > rules.longest_loop:
-                raise ValueError(
-                    f"the loop that letters {i} and {j} close has {unpaired} unpaired letters, {rules.longest_loop} at most"
-                )
-            uses.loop[left, right] += 1.0
-            uses.closing[x[i], x[j], x[i + 1], x[j - 1]] += 1.0
-            uses.closing[x[q], x[p], x[q + 1], x[p - 1]] += 1.0
-            if unpaired == 1:
-                uses.bulge[x[i + 1] if left else x[j - 1]] += 1.0
-            elif left == right == 1:
-                uses.internal[x[i + 1], x[j - 1]] += 1.0
+            pairs, k = pairs + 1, int(partner[k]) + 1
+    return pairs, unpaired
+
+
+def structure_uses(letters: Letters, structures: NDArray[np.int64]) -> Matrix:
+    """How often each of these structures (rows of partners) uses each score; letters and partners go beyond the ends."""
+    flat = np.zeros((len(structures), N_SCORES))
+    for uses, partners in zip(flat, structures, strict=True):
+        count_structure(letters, partners, uses_of(uses))
     return flat

@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tikhon.kernels.fold_outside import Uses
+
 LETTERS = "ACGU"
 OTHER = 4  # any other letter, and what lies beyond the ends: it pairs with nothing and adds nothing
 LONGEST_LOOP = 30  # unpaired letters of a bulge or internal loop, at most
@@ -58,6 +60,13 @@ def tables_of(flat: NDArray[Any]) -> ScoreTables:
     """Views of a vector of N_SCORES."""
     parts = np.split(flat, _ENDS[:-1])
     return ScoreTables(*(part.reshape(shape) for part, shape in zip(parts, SHAPES.values(), strict=True)))
+
+
+def uses_of(flat: NDArray[Any]) -> Uses:
+    """Views of a vector, with four letters as one number."""
+    tables = tables_of(flat)
+    by_number = {name: getattr(tables, name).ravel() for name in ("stack", "closing", "branch")}
+    return Uses(**{**tables._asdict(), **by_number})
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tikhon.errors import InputError
-from tikhon.objective import Factorable, Gentle, Objective, Vector
+from tikhon.objective import Factorable, Gentle, Objective, Sketched, Vector
 from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
@@ -47,7 +47,7 @@ class Auto:
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
         if isinstance(objective, Gentle) and tol >= objective.gentle_tol:
-            if start is not None:
+            if start is not None and not isinstance(objective, Sketched):
                 problem = penalised(objective, strength)
                 start = problem.resized(problem.starting(start))
             fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=ROUGH_SHARE * tol)

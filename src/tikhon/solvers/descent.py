@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
-from tikhon.objective import Vector
+from tikhon.objective import Product, Vector
 
 Method = Literal["quasi-newton", "conjugate-gradient"]
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
@@ -71,7 +71,7 @@ class Descent:
     memory: int = 10
     first_move: float = np.inf  # largest entry of the very first step
     largest_move: float = np.inf  # and of any
-    metric: Vector | None = None  # a guess of the Hessian's diagonal
+    metric: Vector | Product | None = None  # a guess of the Hessian's diagonal, or the inverse of one of all of it
     relative_curvature: float | None = None  # or of its size far from any slope, in units of the first value
     noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
 
@@ -159,7 +159,7 @@ class Descent:
         else:
             direction = self._conjugate(state, downhill, free)
         if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
-            direction = downhill if self.metric is None else downhill / self.metric
+            direction = self._by_metric(downhill)
         if len(state.x) == 1 and state.moves:
             direction = _by_cubic(state, direction)
         if not len(state.moves) and self.relative_curvature is not None:
@@ -188,14 +188,18 @@ class Descent:
             a = float(s @ q) / sy
             q = daxpy(y, q, a=-a)  # in place: one pass over memory where numpy would take two
             applied.append(a)
-        if self.metric is not None:
-            q /= self.metric
+        q = self._by_metric(q)
         if usable:
             s, y, sy = usable[-1]
-            q *= sy / float(y @ (y if self.metric is None else y / self.metric))
+            q *= sy / float(y @ self._by_metric(y))
         for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
             q = daxpy(s, q, a=a - float(y @ q) / sy)
         return _where(free, q)
+
+    def _by_metric(self, v: Vector) -> Vector:
+        if self.metric is None:
+            return v
+        return self.metric(v) if callable(self.metric) else v / self.metric
 
     def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """Polak-Ribiere, restarted where it would go uphill, scaled by the curvature along the last step."""

@@ -1,15 +1,17 @@
 """L-BFGS, for objectives without cheap Hessian products."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tikhon.objective import Objective, Vector
+from tikhon.objective import Objective, Product, Sketched, Vector
 from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.descent import Descent
-from tikhon.solvers.penalised import EPSILON, penalised
+from tikhon.solvers.penalised import EPSILON, Penalised, penalised
 
 PAIRS, FEW_PAIRS, MANY_WEIGHTS = 10, 4, 200_000
+ROUGH = 0.3  # residual from which a sketch of the Hessian serves
+FRESH = 8  # iterations that it serves for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +32,24 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
-        memory = self.memory or (FEW_PAIRS if objective.n_weights >= MANY_WEIGHTS else PAIRS)
-        descent = Descent(memory=memory, metric=_metric(problem.diagonal(weights)), noise=16.0 * EPSILON)
+        if not isinstance(objective, Sketched):
+            return self._descended(problem, weights, _metric(problem.diagonal(weights)), tol, self.max_iter)
+        n_iter, status = 0, "max_iter"
+        if start is None:  # far away the Hessian is another one
+            rough = max(tol, ROUGH)
+            fit = self._descended(problem, weights, _metric(problem.diagonal(weights)), rough, self.max_iter)
+            n_iter, status, weights = fit.n_iter, fit.status if tol >= ROUGH else status, fit.weights
+        while status == "max_iter" and n_iter < self.max_iter:
+            most = min(FRESH, self.max_iter - n_iter)
+            fit = self._descended(problem, weights, problem.preconditioner(weights), tol, most)
+            n_iter, status, weights = n_iter + fit.n_iter, fit.status, fit.weights
+        return replace(fit, n_iter=n_iter)
+
+    def _descended(
+        self, problem: Penalised, weights: Vector, metric: Vector | Product, tol: float, max_iter: int
+    ) -> FitResult:
+        memory = self.memory or (FEW_PAIRS if len(weights) >= MANY_WEIGHTS else PAIRS)
+        descent = Descent(memory=memory, metric=metric, noise=16.0 * EPSILON)
         state = descent.start(weights)
         status: FitStatus = "max_iter"
         n_iter, n_flat, reason = 0, 0, ""
@@ -48,7 +66,7 @@ class LBFGS:
             if state.stalled or n_flat >= 20:
                 status, reason = "stalled", f"the value no longer falls; residual {residual:.1e}"
                 break
-            if n_iter >= self.max_iter:
+            if n_iter >= max_iter:
                 reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
                 break
             n_iter += 1

@@ -7,12 +7,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
-from tikhon.objective import Baseline, Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Vector
+from tikhon.objective import Baseline, Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Sketched, Vector
 from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
 FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
+TRIFLE = 1e-8  # of the largest curvature: makes a sketch of the Hessian positive definite
 FIRST_DAMPING = 1e-12  # of the largest curvature
 LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
 LITTLE, MOST_RESIZED = 0.02, 0.8  # of the weights: what is not worth a move, and what a parabola may be trusted with
@@ -110,6 +112,11 @@ class Penalised:
         if isinstance(self.objective, Preconditioned):
             apply = self.objective.preconditioner(weights, self.strength)
             return lambda v: self.project(apply(v))
+        if isinstance(self.objective, Sketched):
+            sketch = self.objective.hessian_sketch(weights)
+            trifle = TRIFLE * float(sketch.diagonal().max(initial=1.0))
+            factor = cho_factor(sketch + np.diag(self.strength + trifle))
+            return lambda v: self.project(cho_solve(factor, v))
         diagonal = self.diagonal(weights)
         return lambda v: self.project(v / diagonal)
 
