@@ -205,7 +205,8 @@ def test_structures_that_are_drawn_sketch_the_hessian(rng, monkeypatch):
     sequence, weights = a_sequence(rng, 24), 0.3 * rng.normal(size=folding_weights().count)
     objective = objective_of(sequence, np.zeros(24, np.int64), Rules(), row_weights=np.array([2.5]))
     product = objective.hessian_at(weights)
-    monkeypatch.setattr("tikhon.models.folding.DRAWN", 20_000)
+    for name in ("DRAWN", "ENOUGH_DRAWN"):
+        monkeypatch.setattr(f"tikhon.models.folding.{name}", 20_000)
     sketch = objective.hessian_sketch(weights)
     for _ in range(5):
         v = rng.normal(size=len(weights))

@@ -10,6 +10,7 @@ from tikhon.cli.bench import bench
 from tikhon.cli.console import BAD_INPUT, INTERRUPTED, complain
 from tikhon.cli.demo import demo
 from tikhon.cli.fit import fit
+from tikhon.cli.fold import fold
 from tikhon.cli.inspect import inspect
 from tikhon.cli.predict import predict
 from tikhon.cli.reproduce import reproduce
@@ -25,6 +26,7 @@ app = typer.Typer(
 for _command in (fit, predict, inspect, demo, reproduce, bench):
     app.command()(_command)
 app.add_typer(tag)
+app.add_typer(fold)
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,10 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _subcommand(arguments: Sequence[str]) -> str:
     """The part of the command line that names the command, for a hint."""
     names = {command.callback.__name__ for command in app.registered_commands if command.callback is not None}
-    if arguments and arguments[0] == tag.info.name:
-        return (
-            f"{arguments[0]} {arguments[1]} "
-            if arguments[1:] and arguments[1] in ("fit", "predict", "eval")
-            else "tag "
-        )
+    if arguments and arguments[0] in (tag.info.name, fold.info.name):
+        is_known = arguments[1:] and arguments[1] in ("fit", "predict", "eval")
+        return f"{arguments[0]} {arguments[1]} " if is_known else f"{arguments[0]} "
     return f"{arguments[0]} " if arguments and arguments[0] in names else ""

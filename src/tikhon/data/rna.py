@@ -1,89 +1,212 @@
-"""Files of RNA sequences, with or without structures: FASTA and plain lines, plain or gzip.
+"""Files of RNA sequences, with or without structures: FASTA, plain lines, bpseq and ct, told by their content; plain or gzip.
 
 A record is a header that begins with ">", the sequence on one line or more, and after it, if there is one, the structure in
 dot-bracket. Without any header each line is a sequence, or the structure of the one before.
 """
 
+import gzip
 import io
-from collections.abc import Iterable, Iterator
+import re
+import sys
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import IO, Any, cast
 
 from tikhon.data.dot_bracket import STRUCTURE_MARKS
 from tikhon.data.files import reading
-from tikhon.data.libsvm import VARIABLE
+from tikhon.data.pair_tables import UNKNOWN, Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
 from tikhon.errors import FileFormatError, InputError
+
+STDIN = Path("-")
+NUCLEOTIDES = frozenset("ACGUTacgut")
+OTHER_CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of letters that are not known
+_LETTERS = NUCLEOTIDES | OTHER_CODES
+_MARKS = STRUCTURE_MARKS | {UNKNOWN}
+_ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as other programs write it
+_TABLE_ENDING = re.compile(r"\.(bpseq|ct)(\.gz)?$", re.IGNORECASE)
+_GZIP_MAGIC = b"\x1f\x8b"
 
 FILES = {
     "s151rfam": "rna/s151rfam.txt.gz",
     "tornado-train-a": "rna/tornado_trainA.txt.gz",
     "tornado-train-b": "rna/tornado_trainB.txt.gz",
     "tornado-test-a": "rna/tornado_testA.txt.gz",
+    "contrafold-2": "rna/contrafold_v2.complementary.params.gz",  # weights, not records
 }
 
 
 @dataclass(frozen=True)
 class Record:
-    """One RNA: the first word of its header, the rest of it, the sequence, and the structure if there is one."""
+    """One RNA: the first word of its header, the rest of it, the sequence, the structure if there is one, its first line."""
 
     name: str
     about: str
     sequence: str
     structure: str | None
+    line: int = 0
 
 
 def read_rna(path: Path) -> list[Record]:
-    """All records of a file."""
-    with reading(path) as (content, _), io.TextIOWrapper(content, encoding="utf-8-sig") as text:
-        try:
-            return list(records(text, str(path)))
-        except UnicodeDecodeError:
-            raise FileFormatError(f"{path}: is not text in UTF-8") from None
+    """All records of a file, whatever letters they have."""
+    return list(stream_rna(path, any_letter=True))
 
 
-def records(lines: Iterable[str], source: str) -> Iterator[Record]:
-    """Records of lines; ``source`` names them in messages."""
+def stream_rna(path: Path, *, any_letter: bool = False, needs_sequence: bool = True) -> Iterator[Record]:
+    """The records of a file, or of stdin for ``-``, as they are read.
+
+    Letters that are no code of a nucleotide are refused unless ``any_letter``. Without ``needs_sequence`` a record can be a
+    structure alone.
+    """
+    source = "stdin" if path == STDIN else str(path)
+    with _stdin() if path == STDIN else reading(path) as (content, _), closing(_decoded(content, source)) as lines:
+        seen, kind = _kind(lines)
+        every = chain(seen, lines)
+        kind = kind or _kind_by_name(path)
+        if kind is None:
+            found = records(every, source, any_letter=any_letter, needs_sequence=needs_sequence)
+        else:
+            tables = (read_bpseq if kind == "bpseq" else read_ct)(every, source)
+            found = _records_of_tables(tables, source, any_letter=any_letter)
+        first = next(found, None)
+        if first is None:
+            raise FileFormatError(f"{source}: holds no sequences")
+        yield first
+        yield from found
+
+
+def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequence: bool = True) -> Iterator[Record]:
+    """Records of lines with their numbers, in FASTA or plain; ``source`` names them in messages."""
     header, sequence, structure = None, "", ""
-    begun, count = False, 0
+    begun, count, first_line = False, 0, 0
+
+    def name() -> str:
+        return header.split(maxsplit=1)[0] if header else f"sequence {count}"
 
     def finished() -> Record:
-        name, _, about = header.partition(" ") if header else (f"sequence {count}", "", "")
-        if not sequence:
-            raise FileFormatError(f"{source}: {name} has no sequence")
-        if structure and len(structure) != len(sequence):
+        where = f"{source}, line {first_line}"
+        if not sequence and (needs_sequence or not structure):
+            raise FileFormatError(f"{where}: {name()} has no sequence: write one, or leave it out")
+        if sequence and structure and len(structure) != len(sequence):
             raise FileFormatError(
-                f"{source}: {name} has {len(sequence)} letters and a structure of {len(structure)}: the same number is needed"
+                f"{where}: {name()} has {len(sequence)} letters and a structure of {len(structure)}: the same number is needed"
             )
-        return Record(name, about.strip(), sequence, structure or None)
+        about = " ".join(header.split()[1:]) if header else ""
+        return Record(name(), about, sequence, structure or None, first_line)
 
-    for raw in lines:
+    for number, raw in lines:
         line = raw.strip()
         if not line:
             continue
         is_header = line.startswith(">")
-        is_structure = not is_header and not STRUCTURE_MARKS.isdisjoint(line)
-        if begun and (is_header or (header is None and not is_structure)):
+        is_structure = not is_header and not _MARKS.isdisjoint(line)
+        # Without headers a structure that is whole, or has no sequence, is not gone on with.
+        is_next = not is_structure or (bool(structure) and len(structure) >= len(sequence))
+        if begun and (is_header or (header is None and is_next)):
             yield finished()
             header, sequence, structure, begun = None, "", "", False
         if not begun:
-            begun, count = True, count + 1
+            begun, count, first_line = True, count + 1, number
         if is_header:
             header = line[1:].strip()
         elif is_structure:
-            structure += line
+            structure += _ENERGY.sub("", line)
         elif structure:
             raise FileFormatError(
-                f"{source}: {header or f'sequence {count}'} goes on after its structure: {line[:30]!r}"
+                f"{source}, line {number}: {name()} goes on after its structure: {line[:30]!r}; begin the next with '>'"
             )
         else:
-            sequence += line.replace(" ", "")
+            letters = "".join(line.split())
+            if not any_letter:
+                _check_letters(letters, f"{source}, line {number}: {name()}", len(sequence))
+            sequence += letters
     if begun:
         yield finished()
 
 
+def _records_of_tables(tables: Iterable[PairTable], source: str, *, any_letter: bool) -> Iterator[Record]:
+    """Tables without a name take that of the file."""
+    stem = _TABLE_ENDING.sub("", Path(source).name)
+    for number, table in enumerate(tables, 1):
+        name = table.name or (stem if number == 1 else f"{stem}_{number}")
+        if not any_letter:
+            for place, (letter, line) in enumerate(zip(table.sequence, table.lines, strict=True)):
+                _check_letters(letter, f"{source}, line {line}: {name}", place)
+        try:
+            structure = brackets_of(table.partners)
+        except FileFormatError as error:
+            raise FileFormatError(f"{source}, line {table.lines[0]}: {name}: {error}") from None
+        yield Record(name, table.about, table.sequence, structure, table.lines[0])
+
+
+def _check_letters(letters: str, where: str, before: int) -> None:
+    if _LETTERS.issuperset(letters):
+        return
+    place, letter = next((place, letter) for place, letter in enumerate(letters, 1) if letter not in _LETTERS)
+    raise FileFormatError(
+        f"{where} has {letter!r} at position {before + place}: write A, C, G, U (or T), or N for a letter that is not known"
+    )
+
+
+def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
+    """Whether the lines are rows of bpseq or ct (None: neither), and those that had to be looked at."""
+    seen = []
+    for number, line in lines:
+        seen.append((number, line))
+        kind, text = kind_of_row(line), line.strip()
+        if kind is not None:
+            return seen, kind
+        if text.startswith(">") or (text and (_LETTERS.issuperset(text) or _MARKS.issuperset(text))):
+            break
+    return seen, None
+
+
+def _kind_by_name(path: Path) -> str | None:
+    """For a table that is too damaged to be known by its rows."""
+    ending = _TABLE_ENDING.search(path.name)
+    return ending[1].lower() if ending else None
+
+
+def _decoded(content: IO[bytes], source: str) -> Generator[tuple[int, str], None, None]:
+    """Lines with their numbers."""
+    text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape")
+    try:
+        for number, line in enumerate(text, start=1):
+            if not line.isascii() and (odd := re.search("[\udc80-\udcff]", line)):
+                raise FileFormatError(
+                    f"{source}, line {number}: is not text in UTF-8 (byte 0x{ord(odd[0]) - 0xDC00:02x} at position "
+                    f"{odd.start() + 1})"
+                )
+            yield number, line
+    finally:
+        text.detach()  # whoever opened it closes it
+
+
+@contextmanager
+def _stdin() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """As ``reading`` for a file."""
+    raw: Any = sys.stdin.buffer
+    peekable = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
+    zipped = peekable.peek(2)[:2] == _GZIP_MAGIC
+    try:
+        yield (cast(IO[bytes], gzip.GzipFile(fileobj=peekable)) if zipped else peekable), peekable
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileFormatError(f"stdin: the gzip data are cut or damaged ({error})") from None
+
+
 def load_rna(name: str, folder: Path) -> list[Record]:
     """The set ``name`` (a key of FILES) of the data folder."""
+    return read_rna(rna_file(name, folder))
+
+
+def rna_file(name: str, folder: Path) -> Path:
+    """The file of a key of FILES; an InputError says that it is not there."""
     path = folder / FILES[name]
     if not path.is_file():
+        from tikhon.data.libsvm import VARIABLE  # brings scikit-learn, which reading files does not need
+
         raise InputError(f"{path} is missing: name the data folder with --data DIR or in {VARIABLE}")
-    return read_rna(path)
+    return path

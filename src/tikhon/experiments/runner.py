@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from tikhon._version import __version__
 from tikhon.data.libsvm import check_available, data_folder
+from tikhon.data.rna import rna_file
 from tikhon.data.tagged import check_tagged
 from tikhon.data.text import check_texts
 from tikhon.errors import InputError
@@ -48,13 +49,14 @@ class RowSpec:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """All rows of a run, the settings that they depend on, and the data they need by name: LIBSVM, text, tagged sets."""
+    """All rows of a run, the settings that they depend on, and the data they need by name: LIBSVM, text, tagged, RNA."""
 
     config: dict[str, Any]
     rows: Sequence[RowSpec]
     files: Sequence[str] = ()
     texts: Sequence[str] = ()
     tagged: Sequence[str] = ()
+    rnas: Sequence[str] = ()
     quick: bool = False
 
 
@@ -89,11 +91,13 @@ class Experiment:
         new_figure(1, 1)  # a missing extra is said now, not after hours
         plan = self.plan(quick)
         folder = None
-        if plan.files or plan.texts or plan.tagged:
+        if plan.files or plan.texts or plan.tagged or plan.rnas:
             folder = data_folder(data)
             check_available(list(plan.files), folder)
             check_texts(list(plan.texts), folder)
             check_tagged(plan.tagged, folder)
+            for name in plan.rnas:
+                rna_file(name, folder)
         rows = self._rows(plan, folder, out, jobs=jobs, progress=progress)
         return self._written(plan, rows, out)
 

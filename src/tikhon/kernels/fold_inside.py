@@ -30,6 +30,7 @@ MARGIN = 34  # more than the letters of a loop and the pair inside it
 LONGEST = 30  # unpaired letters of a bulge or internal loop
 SIDE = 32  # of tables of loops: their last row and column, and all that is too long, are 0
 ANY, NONE = -1, 0  # partners: not known, unpaired; else the number of a letter
+index = np.uint64  # see ``dot``
 
 # Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
 compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
@@ -105,30 +106,36 @@ def may_pair(i: int, j: int, molecule: Molecule) -> bool:
 
 
 @compiled
-def dot(a: Array, b: Array, n: int) -> float:
+def dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
+    """sum_k a[row, start + k] b[b_row, b_start + k] over k < n.
+
+    Here and below, indices are made unsigned where they are used: it is then known that they do not count from the end, and
+    loops over them are vectorised.
+    """
     total = 0.0
     for k in range(n):
-        total += a[k] * b[k]
+        total += a[index(row), index(start + k)] * b[index(b_row), index(b_start + k)]
     return total
+
+
+@compiled
+def long_dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
+    """The same where one of the rows goes on with zeros: no numbers are left over from steps of sixteen."""
+    return dot(a, row, start, b, b_row, b_start, (n + 15) // 16 * 16)
 
 
 @compiled
 def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """sum_k sum_m a[row + down m, start + k] b[b_row + m, b_start + k] over k < n and eight rows m.
 
-    One after the other, rows would be too short to be worth their loops. Slices of single rows, since those are known to be
-    contiguous, and the index of a loop not to be negative.
+    One after the other, rows would be too short to be worth their loops.
     """
-    a0, a1 = a[row, start:], a[row + down, start:]
-    a2, a3 = a[row + 2 * down, start:], a[row + 3 * down, start:]
-    a4, a5 = a[row + 4 * down, start:], a[row + 5 * down, start:]
-    a6, a7 = a[row + 6 * down, start:], a[row + 7 * down, start:]
-    b0, b1, b2, b3 = b[b_row, b_start:], b[b_row + 1, b_start:], b[b_row + 2, b_start:], b[b_row + 3, b_start:]
-    b4, b5, b6, b7 = b[b_row + 4, b_start:], b[b_row + 5, b_start:], b[b_row + 6, b_start:], b[b_row + 7, b_start:]
     total = 0.0
     for k in range(n):
-        total += a0[k] * b0[k] + a1[k] * b1[k] + a2[k] * b2[k] + a3[k] * b3[k]
-        total += a4[k] * b4[k] + a5[k] * b5[k] + a6[k] * b6[k] + a7[k] * b7[k]
+        column = 0.0
+        for m in range(8):
+            column += a[index(row + down * m), index(start + k)] * b[index(b_row + m), index(b_start + k)]
+        total += column
     return total
 
 
@@ -144,32 +151,31 @@ def in_full(left: int, most_left: int, most_right: int) -> int:
 
 
 @compiled
-def loop_sum(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array) -> float:
-    """All bulges and internal loops that i and j close, up to their junction with i and j."""
-    x = molecule.letters
-    r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = molecule.free_after[i], molecule.free_before[j]
-    last_left = min(most_left, j - i - 3)
-    total, left = 0.0, 0
-    while left <= last_left:
-        width = in_full(left, most_left, most_right)
-        if width > 0:
-            # inner[i + 1 + left, j - width + k] for k = 0 ... width - 1
-            total += rows_sum(inner, r + 1 + left, 1, c - width, factors.turned_loop, left, SIDE - width, width)
-            left += 8
-        else:
-            right = min(most_right, LONGEST - left)
-            total += dot(
-                inner[r + 1 + left, c - 1 - right :], factors.turned_loop[left, LONGEST + 1 - right :], right + 1
-            )
-            left += 1
-    if last_left >= 1:
-        total += factors.bulge_left[x[i + 1]] * inner[r + 2, c - 1]
-    if last_left >= 0 and most_right >= 1:
-        total += factors.bulge_right[x[j - 1]] * inner[r + 1, c - 2]
-    if last_left >= 1 and most_right >= 1:
-        total += factors.internal[x[i + 1], x[j - 1]] * inner[r + 2, c - 2]
-    return total
+def close_loops(i: int, molecule: Molecule, factors: Factors, inner: Array, loops: Array) -> None:
+    """Fills the row of i in ``loops``. A row at a time: to hand over all these arrays for each pair would take longer."""
+    x, r = molecule.letters, i + MARGIN
+    most_left, free_left = molecule.free_after[i], molecule.is_free[i + 1]
+    for j in range(i + 3, molecule.n + 1):
+        if not may_pair(i, j, molecule):
+            continue
+        c, most_right, free_right = j + MARGIN, molecule.free_before[j], molecule.is_free[j - 1]
+        last_left = min(most_left, j - i - 3)
+        total, left = 0.0, 0
+        while left <= last_left:
+            width = in_full(left, most_left, most_right)
+            if width > 0:
+                # inner[i + 1 + left, j - width + k] for k = 0 ... width - 1
+                total += rows_sum(inner, r + 1 + left, 1, c - width, factors.turned_loop, left, SIDE - width, width)
+                left += 8
+            else:
+                right = min(most_right, LONGEST - left)
+                first, start = c - 1 - right, LONGEST + 1 - right
+                total += dot(inner, r + 1 + left, first, factors.turned_loop, left, start, right + 1)
+                left += 1
+        total += factors.bulge_left[x[i + 1]] * free_left * inner[r + 2, c - 1]
+        total += factors.bulge_right[x[j - 1]] * free_right * inner[r + 1, c - 2]
+        total += factors.internal[x[i + 1], x[j - 1]] * free_left * free_right * inner[r + 2, c - 2]
+        loops[r, c] = total
 
 
 @compiled
@@ -178,6 +184,7 @@ def inside(molecule: Molecule, factors: Factors, tables: Tables) -> None:
     n, x = molecule.n, molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
     for i in range(n, 0, -1):
+        close_loops(i, molecule, factors, inner, tables.loops)
         r = i + MARGIN
         unpaired_i = factors.multi_unpaired * molecule.is_free[i]
         for j in range(i, n + 1):
@@ -185,21 +192,19 @@ def inside(molecule: Molecule, factors: Factors, tables: Tables) -> None:
             begins = one[r, c - 1] * factors.multi_unpaired * molecule.is_free[j]
             if may_pair(i, j, molecule):
                 outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
-                loops = loop_sum(i, j, molecule, factors, inner)
                 hairpin = factors.hairpin[j - i - 1] if molecule.bound[j - 1] == molecule.bound[i] else 0.0
                 value = factors.pair[x[i], x[j]] * (
-                    factors.closing[outer] * (hairpin + loops)
+                    factors.closing[outer] * (hairpin + tables.loops[r, c])
                     + factors.stack[outer] * pairs[r + 1, c - 1]
                     + factors.branch[outer] * factors.multi_closing * two[r + 1, c - 1]
                 )
                 pairs[r, c] = value
-                tables.loops[r, c] = loops
                 inner[r, c] = value * factors.closing[turned]
                 begins += value * factors.branch[turned] * factors.multi_pair
             one[r, c] = tables.one_turned[c, r] = begins
             later = many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
             tables.first[r, c] = begins + unpaired_i * later
-            two[r, c] = dot(many[r, r:], tables.one_turned[c, r + 1 :], j - i)
+            two[r, c] = long_dot(many, r, r, tables.one_turned, c, r + 1, j - i)
             many[r, c] = tables.many_turned[c, r] = two[r, c] + tables.first[r, c]
 
 

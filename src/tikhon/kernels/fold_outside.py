@@ -27,6 +27,8 @@ from tikhon.kernels.fold_inside import (
     dot,
     four,
     in_full,
+    index,
+    long_dot,
     rows_sum,
 )
 
@@ -49,42 +51,40 @@ class Uses(NamedTuple):
 
 
 @compiled
-def outside_loop_sum(
-    i: int, j: int, molecule: Molecule, factors: Factors, loops: Array, inner: float, uses: Uses
-) -> float:
-    """All bulges and internal loops that the pair of i and j lies in, up to its junction with them.
+def lie_in_loops(
+    i: int, molecule: Molecule, factors: Factors, pairs: Array, loops: Array, inner: Array, junctions: Array, uses: Uses
+) -> None:
+    """Sets ``junctions``, for the pairs that begin at i, to all bulges and internal loops that they lie in, up to the pair.
 
-    ``loops`` has outside values; ``inner`` is the inside value.
+    In the row of i, ``pairs`` has inside values; in those before, ``loops`` has outside values.
     """
-    x = molecule.letters
-    r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = molecule.free_before[i], molecule.free_after[j]
-    total, left = 0.0, 0
-    while left <= most_left:
-        width = in_full(left, most_left, most_right)
-        if width > 0:
-            total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, width)
-            left += 8
-        else:
-            right = min(most_right, LONGEST - left)
-            total += dot(loops[r - 1 - left, c + 1 :], factors.loop[left], right + 1)
-            left += 1
-    if most_left >= 1:
-        term = factors.bulge_left[x[i - 1]] * loops[r - 2, c + 1]
-        uses.bulge[x[i - 1]] += term * inner
-        uses.loop[1, 0] += term * inner
-        total += term
-    if most_right >= 1:
-        term = factors.bulge_right[x[j + 1]] * loops[r - 1, c + 2]
-        uses.bulge[x[j + 1]] += term * inner
-        uses.loop[0, 1] += term * inner
-        total += term
-    if most_left >= 1 and most_right >= 1:
-        term = factors.internal[x[i - 1], x[j + 1]] * loops[r - 2, c + 2]
-        uses.internal[x[i - 1], x[j + 1]] += term * inner
-        uses.loop[1, 1] += term * inner
-        total += term
-    return total
+    x, r = molecule.letters, i + MARGIN
+    a, most_left, free_left = x[i - 1], molecule.free_before[i], molecule.is_free[i - 1]
+    for j in range(i + 1, molecule.n + 1):
+        c = j + MARGIN
+        if pairs[r, c] == 0.0:
+            continue
+        b, most_right, free_right = x[j + 1], molecule.free_after[j], molecule.is_free[j + 1]
+        total, left = 0.0, 0
+        while left <= most_left:
+            width = in_full(left, most_left, most_right)
+            if width > 0:
+                total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, width)
+                left += 8
+            else:
+                right = min(most_right, LONGEST - left)
+                total += dot(loops, r - 1 - left, c + 1, factors.loop, left, 0, right + 1)
+                left += 1
+        bulge_left = factors.bulge_left[a] * free_left * loops[r - 2, c + 1]
+        bulge_right = factors.bulge_right[b] * free_right * loops[r - 1, c + 2]
+        internal = factors.internal[a, b] * free_left * free_right * loops[r - 2, c + 2]
+        uses.bulge[a] += bulge_left * inner[r, c]
+        uses.loop[1, 0] += bulge_left * inner[r, c]
+        uses.bulge[b] += bulge_right * inner[r, c]
+        uses.loop[0, 1] += bulge_right * inner[r, c]
+        uses.internal[a, b] += internal * inner[r, c]
+        uses.loop[1, 1] += internal * inner[r, c]
+        junctions[c] = total + bulge_left + bulge_right + internal
 
 
 @compiled
@@ -94,7 +94,7 @@ def count_loops(
     """Adds to ``sums`` what the pairs that begin at i, and close loops, have inside them, by the lengths of the loops.
 
     Without the factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like ``turned_loop``,
-    ``loops`` has the outside values, ``closers`` is room for n letters. Four pairs at a time, so that sums are loaded and
+    ``loops`` has the outside values, ``closers`` is room for n + 3 letters. Four pairs at a time, so that sums are loaded and
     stored a quarter as often.
     """
     r = i + MARGIN
@@ -107,24 +107,17 @@ def count_loops(
             else:
                 closers[count] = j + MARGIN
                 count += 1
-    if count == 0:
-        return
+    closers[count : count + 3] = MARGIN  # where all is 0
     for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
-        first = left + 1  # of the columns whose loops are not too long
-        back, into, p = SIDE - first, sums[left, first:], 0
-        while p + 4 <= count:
+        width = (LONGEST + 8 - left) // 8 * 8  # what this adds to sums of loops that are too long is not used
+        first, below = SIDE - width, r + 1 + left
+        for p in range(0, count, 4):
             c0, c1, c2, c3 = closers[p], closers[p + 1], closers[p + 2], closers[p + 3]
             o0, o1, o2, o3 = row[c0], row[c1], row[c2], row[c3]
-            a0, a1 = inner[r + 1 + left, c0 - back :], inner[r + 1 + left, c1 - back :]
-            a2, a3 = inner[r + 1 + left, c2 - back :], inner[r + 1 + left, c3 - back :]
-            for k in range(len(into)):
-                into[k] += o0 * a0[k] + o1 * a1[k] + o2 * a2[k] + o3 * a3[k]
-            p += 4
-        while p < count:
-            outside, a = row[closers[p]], inner[r + 1 + left, closers[p] - back :]
-            for k in range(len(into)):
-                into[k] += outside * a[k]
-            p += 1
+            for k in range(width):
+                a0, a1 = inner[index(below), index(c0 - width + k)], inner[index(below), index(c1 - width + k)]
+                a2, a3 = inner[index(below), index(c2 - width + k)], inner[index(below), index(c3 - width + k)]
+                sums[index(left), index(first + k)] += o0 * a0 + o1 * a1 + o2 * a2 + o3 * a3
 
 
 @compiled
@@ -147,17 +140,19 @@ def outside(
     n, x = molecule.n, molecule.letters
     pairs, inner, loops, two, two_turned = tables.pairs, tables.inner, tables.loops, tables.two, tables.one_turned
     per_z = 1.0 / before[n]
-    loop_sums, closers = np.zeros_like(factors.loop), np.empty(n, np.int64)
+    junctions = np.zeros(n + MARGIN + 1)
+    loop_sums, closers = np.zeros_like(factors.loop), np.empty(n + 3, np.int64)
     for j in range(1, n + 1):
         uses.external[0] += before[j - 1] * factors.external_unpaired * molecule.is_free[j] * after[j + 1] * per_z
     for i in range(1, n + 1):
+        lie_in_loops(i, molecule, factors, pairs, loops, inner, junctions, uses)
         r = i + MARGIN
         unpaired_before = factors.multi_unpaired * molecule.is_free[i - 1]
         unpaired_i = factors.multi_unpaired * molecule.is_free[i]
         for j in range(n, i - 1, -1):
             c = j + MARGIN
             # ``many`` before a further pair, and as ``two`` within i - 1 and j + 1 that close a multiloop
-            outside_many = dot(two[r, c + 1 :], tables.one[c + 1, c + 1 :], n - j)
+            outside_many = long_dot(two, r, c + 1, tables.one, c + 1, c + 1, n - j)
             earlier = unpaired_before * tables.first[r - 1, c]
             if molecule.counts_parses:
                 outside_many += earlier
@@ -173,7 +168,7 @@ def outside(
             outside_one = (
                 outside_first
                 + factors.multi_unpaired * molecule.is_free[j + 1] * tables.one[r, c + 1]
-                + dot(two_turned[c, MARGIN + 1 :], tables.many_turned[r - 1, MARGIN + 1 :], i - 1)
+                + long_dot(two_turned, c, MARGIN + 1, tables.many_turned, r - 1, MARGIN + 1, i - 1)
             )
             uses.multi[1] += factors.multi_unpaired * molecule.is_free[j] * tables.one[r, c - 1] * outside_one
             outside_pair, outside_loops = 0.0, 0.0
@@ -183,8 +178,7 @@ def outside(
                 outer = four(x[i], x[j], x[i + 1], x[j - 1])
                 as_external = before[i - 1] * after[j + 1] * per_z * factors.branch[turned] * factors.external_pair
                 as_branch = outside_one * factors.branch[turned] * factors.multi_pair
-                junction = outside_loop_sum(i, j, molecule, factors, loops, inner[r, c], uses)
-                as_inner = junction * factors.closing[turned]
+                as_inner = junctions[c] * factors.closing[turned]
                 outside_pair = as_external + as_branch + outside_stack + as_inner
                 uses.external[1] += as_external * value
                 uses.multi[2] += as_branch * value

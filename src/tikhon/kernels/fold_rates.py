@@ -19,6 +19,7 @@ from tikhon.kernels.fold_inside import (
     compiled,
     four,
     in_full,
+    index,
     may_pair,
 )
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
@@ -37,82 +38,91 @@ def plus(a: Moving, b: Moving) -> Moving:
 
 
 @compiled
-def moving_dot(a: Array, da: Array, b: Array, db: Array, n: int) -> Moving:
-    total, rate = 0.0, 0.0
+def moving_dot(
+    a: Array, da: Array, row: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
+) -> Moving:
+    """As ``dot``. The two parts of the rate are kept apart: one need not wait for the other."""
+    total, rate, other = 0.0, 0.0, 0.0
     for k in range(n):
-        total += a[k] * b[k]
-        rate += a[k] * db[k] + da[k] * b[k]
-    return total, rate
+        x, dx = a[index(row), index(start + k)], da[index(row), index(start + k)]
+        y, dy = b[index(b_row), index(b_start + k)], db[index(b_row), index(b_start + k)]
+        total += x * y
+        rate += x * dy
+        other += dx * y
+    return total, rate + other
+
+
+@compiled
+def long_moving_dot(
+    a: Array, da: Array, row: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
+) -> Moving:
+    """As ``long_dot``."""
+    return moving_dot(a, da, row, start, b, db, b_row, b_start, (n + 15) // 16 * 16)
 
 
 @compiled
 def moving_rows_sum(
     a: Array, da: Array, row: int, down: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
 ) -> Moving:
-    """As ``rows_sum``, in two halves: registers are not that many."""
-    total, rate = 0.0, 0.0
-    for half in range(0, 8, 4):
-        top, b_top = row + half * down, b_row + half
-        a0, a1, a2, a3 = a[top, start:], a[top + down, start:], a[top + 2 * down, start:], a[top + 3 * down, start:]
-        da0, da1, da2, da3 = (
-            da[top, start:],
-            da[top + down, start:],
-            da[top + 2 * down, start:],
-            da[top + 3 * down, start:],
-        )
-        b0, b1, b2, b3 = b[b_top, b_start:], b[b_top + 1, b_start:], b[b_top + 2, b_start:], b[b_top + 3, b_start:]
-        db0, db1, db2, db3 = (
-            db[b_top, b_start:],
-            db[b_top + 1, b_start:],
-            db[b_top + 2, b_start:],
-            db[b_top + 3, b_start:],
-        )
-        for k in range(n):
-            total += a0[k] * b0[k] + a1[k] * b1[k] + a2[k] * b2[k] + a3[k] * b3[k]
-            rate += a0[k] * db0[k] + a1[k] * db1[k] + a2[k] * db2[k] + a3[k] * db3[k]
-            rate += da0[k] * b0[k] + da1[k] * b1[k] + da2[k] * b2[k] + da3[k] * b3[k]
-    return total, rate
+    """As ``rows_sum``."""
+    total, rate, other = 0.0, 0.0, 0.0
+    for k in range(n):
+        column, d_column, other_column = 0.0, 0.0, 0.0
+        for m in range(8):
+            x, dx = a[index(row + down * m), index(start + k)], da[index(row + down * m), index(start + k)]
+            y, dy = b[index(b_row + m), index(b_start + k)], db[index(b_row + m), index(b_start + k)]
+            column += x * y
+            d_column += x * dy
+            other_column += dx * y
+        total += column
+        rate += d_column
+        other += other_column
+    return total, rate + other
 
 
 @compiled
-def moving_loop_sum(
-    i: int, j: int, molecule: Molecule, factors: Factors, rates: Factors, inner: Array, d_inner: Array
-) -> Moving:
-    """As ``loop_sum``."""
-    x = molecule.letters
-    r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = molecule.free_after[i], molecule.free_before[j]
-    last_left = min(most_left, j - i - 3)
-    total, left = (0.0, 0.0), 0
-    while left <= last_left:
-        row, width = r + 1 + left, in_full(left, most_left, most_right)
-        if width > 0:
-            term = moving_rows_sum(
-                inner, d_inner, row, 1, c - width, factors.turned_loop, rates.turned_loop, left, SIDE - width, width
-            )
-            left += 8
-        else:
-            right = min(most_right, LONGEST - left)
-            first, start = c - 1 - right, LONGEST + 1 - right
-            term = moving_dot(
-                inner[row, first:], d_inner[row, first:], factors.turned_loop[left, start:], rates.turned_loop[left, start:],
-                right + 1,
-            )  # fmt: skip
-            left += 1
-        total = plus(total, term)
-    if last_left >= 1:
-        a = x[i + 1]
-        term = times((factors.bulge_left[a], rates.bulge_left[a]), (inner[r + 2, c - 1], d_inner[r + 2, c - 1]))
-        total = plus(total, term)
-    if last_left >= 0 and most_right >= 1:
-        b = x[j - 1]
-        term = times((factors.bulge_right[b], rates.bulge_right[b]), (inner[r + 1, c - 2], d_inner[r + 1, c - 2]))
-        total = plus(total, term)
-    if last_left >= 1 and most_right >= 1:
-        a, b = x[i + 1], x[j - 1]
-        term = times((factors.internal[a, b], rates.internal[a, b]), (inner[r + 2, c - 2], d_inner[r + 2, c - 2]))
-        total = plus(total, term)
-    return total
+def moving_close_loops(
+    i: int,
+    molecule: Molecule,
+    factors: Factors,
+    rates: Factors,
+    inner: Array,
+    d_inner: Array,
+    loops: Array,
+    d_loops: Array,
+) -> None:
+    """As ``close_loops``."""
+    x, r = molecule.letters, i + MARGIN
+    a, most_left, free_left = x[i + 1], molecule.free_after[i], molecule.is_free[i + 1]
+    bulge_left = (factors.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
+    for j in range(i + 3, molecule.n + 1):
+        if not may_pair(i, j, molecule):
+            continue
+        b, c, most_right, free_right = x[j - 1], j + MARGIN, molecule.free_before[j], molecule.is_free[j - 1]
+        last_left = min(most_left, j - i - 3)
+        total, left = (0.0, 0.0), 0
+        while left <= last_left:
+            row, width = r + 1 + left, in_full(left, most_left, most_right)
+            if width > 0:
+                term = moving_rows_sum(
+                    inner, d_inner, row, 1, c - width, factors.turned_loop, rates.turned_loop, left, SIDE - width, width
+                )
+                left += 8
+            else:
+                right = min(most_right, LONGEST - left)
+                first, start = c - 1 - right, LONGEST + 1 - right
+                term = moving_dot(
+                    inner, d_inner, row, first, factors.turned_loop, rates.turned_loop, left, start, right + 1
+                )
+                left += 1
+            total = plus(total, term)
+        bulge_right = (factors.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
+        both = free_left * free_right
+        internal = (factors.internal[a, b] * both, rates.internal[a, b] * both)
+        total = plus(total, times(bulge_left, (inner[r + 2, c - 1], d_inner[r + 2, c - 1])))
+        total = plus(total, times(bulge_right, (inner[r + 1, c - 2], d_inner[r + 1, c - 2])))
+        total = plus(total, times(internal, (inner[r + 2, c - 2], d_inner[r + 2, c - 2])))
+        loops[r, c], d_loops[r, c] = total
 
 
 @compiled
@@ -125,14 +135,14 @@ def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: 
     multi_pair = (factors.multi_pair, rates.multi_pair)
     unpaired = (factors.multi_unpaired, rates.multi_unpaired)
     for i in range(n, 0, -1):
+        moving_close_loops(i, molecule, factors, rates, inner, d_inner, tables.loops, d_tables.loops)
         r = i + MARGIN
         for j in range(i, n + 1):
             c = j + MARGIN
             begins = times(unpaired, (one[r, c - 1] * molecule.is_free[j], d_one[r, c - 1] * molecule.is_free[j]))
             if may_pair(i, j, molecule):
                 outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
-                loops = moving_loop_sum(i, j, molecule, factors, rates, inner, d_inner)
-                tables.loops[r, c], d_tables.loops[r, c] = loops
+                loops = (tables.loops[r, c], d_tables.loops[r, c])
                 if molecule.bound[j - 1] == molecule.bound[i]:
                     loops = plus(loops, (factors.hairpin[j - i - 1], rates.hairpin[j - i - 1]))
                 value = times((factors.closing[outer], rates.closing[outer]), loops)
@@ -152,9 +162,7 @@ def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: 
                 later = (many[r + 1, c] * molecule.is_free[i], d_many[r + 1, c] * molecule.is_free[i])
             first = plus(begins, times(unpaired, later))
             tables.first[r, c], d_tables.first[r, c] = first
-            further = moving_dot(
-                many[r, r:], d_many[r, r:], tables.one_turned[c, r + 1 :], d_tables.one_turned[c, r + 1 :], j - i
-            )
+            further = long_moving_dot(many, d_many, r, r, tables.one_turned, d_tables.one_turned, c, r + 1, j - i)
             two[r, c], d_two[r, c] = further
             all_of_it = plus(further, first)
             many[r, c], d_many[r, c] = all_of_it
@@ -193,49 +201,49 @@ def moving_exterior(
 
 
 @compiled
-def moving_outside_loop_sum(
-    i: int, j: int, molecule: Molecule, factors: Factors, rates: Factors, loops: Array, d_loops: Array, inner: Moving,
-    d_uses: Uses,
-) -> Moving:  # fmt: skip
-    """As ``outside_loop_sum``."""
-    x = molecule.letters
-    r, c = i + MARGIN, j + MARGIN
-    most_left, most_right = molecule.free_before[i], molecule.free_after[j]
-    total, left = (0.0, 0.0), 0
-    while left <= most_left:
-        row, width = r - 1 - left, in_full(left, most_left, most_right)
-        if width > 0:
-            term = moving_rows_sum(loops, d_loops, row, -1, c + 1, factors.loop, rates.loop, left, 0, width)
-            left += 8
-        else:
-            right = min(most_right, LONGEST - left)
-            term = moving_dot(
-                loops[row, c + 1 :], d_loops[row, c + 1 :], factors.loop[left], rates.loop[left], right + 1
-            )
-            left += 1
-        total = plus(total, term)
-    if most_left >= 1:
-        a = x[i - 1]
-        term = times((factors.bulge_left[a], rates.bulge_left[a]), (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
-        use = times(term, inner)[1]
-        d_uses.bulge[a] += use
-        d_uses.loop[1, 0] += use
-        total = plus(total, term)
-    if most_right >= 1:
-        b = x[j + 1]
-        term = times((factors.bulge_right[b], rates.bulge_right[b]), (loops[r - 1, c + 2], d_loops[r - 1, c + 2]))
-        use = times(term, inner)[1]
-        d_uses.bulge[b] += use
-        d_uses.loop[0, 1] += use
-        total = plus(total, term)
-    if most_left >= 1 and most_right >= 1:
-        a, b = x[i - 1], x[j + 1]
-        term = times((factors.internal[a, b], rates.internal[a, b]), (loops[r - 2, c + 2], d_loops[r - 2, c + 2]))
-        use = times(term, inner)[1]
-        d_uses.internal[a, b] += use
-        d_uses.loop[1, 1] += use
-        total = plus(total, term)
-    return total
+def moving_lie_in_loops(
+    i: int, molecule: Molecule, factors: Factors, rates: Factors, pairs: Array, loops: Array, d_loops: Array, inner: Array,
+    d_inner: Array, junctions: Array, d_junctions: Array, d_uses: Uses,
+) -> None:  # fmt: skip
+    """As ``lie_in_loops``."""
+    x, r = molecule.letters, i + MARGIN
+    a, most_left, free_left = x[i - 1], molecule.free_before[i], molecule.is_free[i - 1]
+    left_factor = (factors.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
+    for j in range(i + 1, molecule.n + 1):
+        c = j + MARGIN
+        if pairs[r, c] == 0.0:
+            continue
+        b, most_right, free_right = x[j + 1], molecule.free_after[j], molecule.is_free[j + 1]
+        total, left = (0.0, 0.0), 0
+        while left <= most_left:
+            row, width = r - 1 - left, in_full(left, most_left, most_right)
+            if width > 0:
+                term = moving_rows_sum(loops, d_loops, row, -1, c + 1, factors.loop, rates.loop, left, 0, width)
+                left += 8
+            else:
+                right = min(most_right, LONGEST - left)
+                term = moving_dot(loops, d_loops, row, c + 1, factors.loop, rates.loop, left, 0, right + 1)
+                left += 1
+            total = plus(total, term)
+        right_factor = (factors.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
+        both = free_left * free_right
+        bulge_left = times(left_factor, (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
+        bulge_right = times(right_factor, (loops[r - 1, c + 2], d_loops[r - 1, c + 2]))
+        internal = (factors.internal[a, b] * both, rates.internal[a, b] * both)
+        internal = times(internal, (loops[r - 2, c + 2], d_loops[r - 2, c + 2]))
+        value = (inner[r, c], d_inner[r, c])
+        use_left, use_right, use_internal = (
+            times(bulge_left, value)[1],
+            times(bulge_right, value)[1],
+            times(internal, value)[1],
+        )
+        d_uses.bulge[a] += use_left
+        d_uses.loop[1, 0] += use_left
+        d_uses.bulge[b] += use_right
+        d_uses.loop[0, 1] += use_right
+        d_uses.internal[a, b] += use_internal
+        d_uses.loop[1, 1] += use_internal
+        junctions[c], d_junctions[c] = plus(plus(total, bulge_left), plus(bulge_right, internal))
 
 
 @compiled
@@ -255,26 +263,18 @@ def moving_count_loops(
             else:
                 closers[count] = j + MARGIN
                 count += 1
-    if count == 0:
-        return
+    closers[count] = MARGIN  # where all is 0
     for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
-        first, row = left + 1, r + 1 + left
-        back, into, d_into, p = SIDE - first, sums[left, first:], d_sums[left, first:], 0
-        while p + 2 <= count:
+        width = (LONGEST + 8 - left) // 8 * 8
+        first, row = SIDE - width, r + 1 + left
+        for p in range(0, count, 2):
             c0, c1 = closers[p], closers[p + 1]
             o0, o1, do0, do1 = values[c0], values[c1], moves[c0], moves[c1]
-            a0, a1 = inner[row, c0 - back :], inner[row, c1 - back :]
-            da0, da1 = d_inner[row, c0 - back :], d_inner[row, c1 - back :]
-            for k in range(len(into)):
-                into[k] += o0 * a0[k] + o1 * a1[k]
-                d_into[k] += o0 * da0[k] + o1 * da1[k] + do0 * a0[k] + do1 * a1[k]
-            p += 2
-        if p < count:
-            c0 = closers[p]
-            a0, da0 = inner[row, c0 - back :], d_inner[row, c0 - back :]
-            for k in range(len(into)):
-                into[k] += values[c0] * a0[k]
-                d_into[k] += values[c0] * da0[k] + moves[c0] * a0[k]
+            for k in range(width):
+                a0, a1 = inner[index(row), index(c0 - width + k)], inner[index(row), index(c1 - width + k)]
+                da0, da1 = d_inner[index(row), index(c0 - width + k)], d_inner[index(row), index(c1 - width + k)]
+                sums[index(left), index(first + k)] += o0 * a0 + o1 * a1
+                d_sums[index(left), index(first + k)] += o0 * da0 + o1 * da1 + do0 * a0 + do1 * a1
 
 
 @compiled
@@ -309,17 +309,23 @@ def moving_outside(
     external_unpaired = (factors.external_unpaired, rates.external_unpaired)
     external_pair = (factors.external_pair, rates.external_pair)
     per_z = (1.0 / before[n], -d_before[n] / before[n] ** 2)
-    loop_sums, d_loop_sums, closers = np.zeros_like(factors.loop), np.zeros_like(factors.loop), np.empty(n, np.int64)
+    junctions, d_junctions = np.zeros((2, n + MARGIN + 1))
+    loop_sums, d_loop_sums, closers = (
+        np.zeros_like(factors.loop),
+        np.zeros_like(factors.loop),
+        np.empty(n + 1, np.int64),
+    )
     for j in range(1, n + 1):
         around_j = times(times((before[j - 1], d_before[j - 1]), (after[j + 1], d_after[j + 1])), per_z)
         d_uses.external[0] += times(around_j, external_unpaired)[1] * molecule.is_free[j]
     for i in range(1, n + 1):
+        moving_lie_in_loops(
+            i, molecule, factors, rates, pairs, loops, d_loops, inner, d_inner, junctions, d_junctions, d_uses
+        )
         r = i + MARGIN
         for j in range(n, i - 1, -1):
             c = j + MARGIN
-            outside_many = moving_dot(
-                two[r, c + 1 :], d_two[r, c + 1 :], one[c + 1, c + 1 :], d_one[c + 1, c + 1 :], n - j
-            )
+            outside_many = long_moving_dot(two, d_two, r, c + 1, one, d_one, c + 1, c + 1, n - j)
             free = molecule.is_free[i - 1]
             earlier = times(unpaired, (tables.first[r - 1, c] * free, d_tables.first[r - 1, c] * free))
             outside_first = plus(outside_many, earlier)
@@ -340,9 +346,8 @@ def moving_outside(
             d_uses.multi[1] += times(later, outside_first)[1]
             free = molecule.is_free[j + 1]
             outside_one = plus(outside_first, times(unpaired, (one[r, c + 1] * free, d_one[r, c + 1] * free)))
-            outside_one = plus(outside_one, moving_dot(
-                two_turned[c, MARGIN + 1 :], d_two_turned[c, MARGIN + 1 :], tables.many_turned[r - 1, MARGIN + 1 :],
-                d_tables.many_turned[r - 1, MARGIN + 1 :], i - 1,
+            outside_one = plus(outside_one, long_moving_dot(
+                two_turned, d_two_turned, c, MARGIN + 1, tables.many_turned, d_tables.many_turned, r - 1, MARGIN + 1, i - 1
             ))  # fmt: skip
             free = molecule.is_free[j]
             shorter = times(unpaired, (one[r, c - 1] * free, d_one[r, c - 1] * free))
@@ -356,10 +361,7 @@ def moving_outside(
                 beyond = times(times((before[i - 1], d_before[i - 1]), (after[j + 1], d_after[j + 1])), per_z)
                 as_external = times(times(beyond, external_pair), branch)
                 as_branch = times(times(outside_one, multi_pair), branch)
-                junction = moving_outside_loop_sum(
-                    i, j, molecule, factors, rates, loops, d_loops, (inner[r, c], d_inner[r, c]), d_uses
-                )
-                as_inner = times(junction, (factors.closing[turned], rates.closing[turned]))
+                as_inner = times((junctions[c], d_junctions[c]), (factors.closing[turned], rates.closing[turned]))
                 outside_pair = plus(plus(as_external, as_branch), plus(outside_stack, as_inner))
                 external, multi = times(as_external, value)[1], times(as_branch, value)[1]
                 d_uses.external[1] += external

@@ -32,7 +32,11 @@ from tikhon.objective import Matrix, Product, Vector
 Found = TypeVar("Found")
 
 GENTLE_TOL = 1e-6  # residual down to which fits go by gradients alone
-DRAWN = 32  # structures of each molecule for a sketch of the Hessian
+DRAWN, FEW_DRAWN, ENOUGH_DRAWN = (
+    32,
+    4,
+    3000,
+)  # structures of a molecule for a sketch of the Hessian, and of all together
 
 
 class _Folded(NamedTuple):
@@ -188,10 +192,11 @@ class Folding:
 
     def _sketched(self, weights: Vector) -> Matrix:
         scores = tables_of(self._matrix @ weights)
+        count = int(np.clip(ENOUGH_DRAWN // np.count_nonzero(self.row_weights), FEW_DRAWN, DRAWN))
 
         def one(place: int) -> Matrix | None:
-            drawn = _features_drawn(self._examples[place].free, scores, self._rules, self._matrix, place)
-            return None if drawn is None else np.sqrt(self.row_weights[place] / (DRAWN - 1)) * drawn
+            drawn = _features_drawn(self._examples[place].free, scores, self._rules, self._matrix, count, place)
+            return None if drawn is None else np.sqrt(self.row_weights[place] / (count - 1)) * drawn
 
         spread = [found for _, found in self._mapped(one) if found is not None]
         rows = np.concatenate([np.zeros((1, self.n_weights)), *spread])
@@ -219,12 +224,14 @@ def _folded(one: Molecule, scores: ScoreTables, rules: Rules) -> _Folded:
     return _Folded(folded.log_z, average_uses(one, folded), folded.scale)
 
 
-def _features_drawn(one: Molecule, scores: ScoreTables, rules: Rules, matrix: Any, seed: int) -> Matrix | None:
+def _features_drawn(
+    one: Molecule, scores: ScoreTables, rules: Rules, matrix: Any, count: int, seed: int
+) -> Matrix | None:
     """Counts of the features of structures that are drawn, less their means."""
     folded = fold_inside(one, scores, rules.longest_loop)
     if folded is None:
         return None
     generator = np.random.default_rng(seed)
-    drawn = structure_uses(one.letters, np.array([traced(one, folded, generator) for _ in range(DRAWN)]))
+    drawn = structure_uses(one.letters, np.array([traced(one, folded, generator) for _ in range(count)]))
     counts = np.asarray(matrix.T @ drawn.T).T
     return np.asarray(counts - counts.mean(axis=0))

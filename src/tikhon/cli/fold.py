@@ -1,0 +1,428 @@
+"""``tikhon fold``: structures of RNA, from sequences to drawings, and from structures to a model."""
+
+from contextlib import ExitStack, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tikhon.cli.console import (
+    Bar,
+    InterruptionError,
+    guarded,
+    printable,
+    progress_bar,
+    refuse_overwriting,
+    warn,
+    write_json,
+)
+from tikhon.cli.options import TunerName, make_tuner, strengths_by_name
+from tikhon.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tikhon.cli.folding import Given
+
+fold = typer.Typer(
+    name="fold", help="Fold RNA: a log-linear model with a learned strength for each kind of structural feature.",
+    no_args_is_help=True,
+)  # fmt: skip
+
+
+class Method(StrEnum):
+    mea = "mea"
+    viterbi = "viterbi"
+    centroid = "centroid"
+
+
+class DrawingMethod(StrEnum):
+    mea = "mea"
+    viterbi = "viterbi"
+    centroid = "centroid"
+    sample = "sample"
+
+
+class StructureFormat(StrEnum):
+    dot_bracket = "dot-bracket"
+    bpseq = "bpseq"
+    ct = "ct"
+
+
+class GroupsBy(StrEnum):
+    kind = "kind"
+    none = "none"
+
+
+STDOUT = Path("-")
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        "--model", "-m", help="A model file of tikhon fold fit, or parameters of CONTRAfold or EternaFold; else tikhon's own."
+    ),
+]  # fmt: skip
+Gamma = Annotated[float, typer.Option(help="mea, centroid: the larger, the more pairs.")]
+Longest = Annotated[
+    int | None,
+    typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB; as the model says unless told."),
+]
+LeastHairpin = Annotated[
+    int | None,
+    typer.Option(min=0, help="Letters between two that pair, at least (3 for EternaFold); as the model says unless told."),
+]  # fmt: skip
+Jobs = Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless told.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+@fold.command()
+@guarded
+def predict(
+    file: Annotated[Path, typer.Argument(help="FASTA, a sequence a line, bpseq or ct; also gzipped; - for stdin.")],
+    model: Model = None,
+    method: Annotated[
+        DrawingMethod,
+        typer.Option(help="Largest expected accuracy, most probable, centroid, or drawn by probability."),
+    ] = DrawingMethod.mea,
+    gamma: Gamma = 6.0,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="sample: structures of each sequence; 1 unless told.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="sample: seed of what is drawn.")] = 0,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(help="Structures with '?' where nothing is known: by name, or without names in the same order."),
+    ] = None,
+    file_format: Annotated[
+        StructureFormat, typer.Option("--format", help="How structures are written.")
+    ] = StructureFormat.dot_bracket,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; - or nothing for stdout.")
+    ] = None,
+    probabilities: Annotated[
+        Path | None,
+        typer.Option(help="Write the probability of each pair of letters: name, i, j, probability; - for stdout."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the structure to this .svg; of several sequences to FILE-NAME.svg each.")
+    ] = None,
+    dot_plot: Annotated[
+        Path | None, typer.Option(help="Draw the probabilities of pairs to this .svg, or FILE-NAME.svg each.")
+    ] = None,
+    longest: Longest = None,
+    least_hairpin: LeastHairpin = None,
+    jobs: Jobs = None,
+) -> None:
+    """Predict the structure of each sequence."""
+    import sys
+
+    from tikhon.cli import folding
+    from tikhon.data.files import check_writable, replacing
+    from tikhon.data.rna import STDIN
+
+    _check_gamma(gamma)
+    if samples is not None and method is not DrawingMethod.sample:
+        raise InputError(f"--samples: --method {method} gives one structure: write --method sample")
+    if probabilities == STDOUT and output in (None, STDOUT):
+        raise InputError("--probabilities -: structures go to stdout as well: name a file for them with --output")
+    inputs = [path for path in (file, model, constraints) if path is not None]
+    named = (output, probabilities, plot, dot_plot)
+    outputs = [path for path in named if path is not None and path != STDOUT]
+    for place, path in enumerate(outputs):
+        check_writable(path)
+        refuse_overwriting(path, inputs)
+        if path in outputs[:place]:
+            raise InputError(f"{path}: is named for two outputs: give each its own")
+    if constraints == STDIN:
+        raise InputError("--constraints -: stdin is for sequences: give the name of a file")
+
+    folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
+    molecules: Any = folding.Molecules(file, folder.longest)
+    known = None if constraints is None else folding.Constraints(constraints)
+    drawings = []
+    if plot is not None or dot_plot is not None:
+        from tikhon.report.rna_drawing import dot_plot_svg, structure_svg
+
+        molecules = folding.few(molecules)
+        for option, svg, draw in (("--plot", plot, structure_svg), ("--dot-plot", dot_plot, dot_plot_svg)):
+            if svg is not None:
+                drawings.append((folding.Plots(option, svg, molecules), draw))
+    wish = folding.Wish(
+        method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=probabilities is not None or bool(drawings)
+    )  # fmt: skip
+    # stdin is folded as it comes; a file is read twice, so that what is wrong with it is said before any work.
+    total = None if file == STDIN and not drawings else _surveyed(molecules, folder, known)
+    n_unknown, n_done, n_structures, names = 0, 0, 0, set()
+
+    def one(job: tuple[int, Any]) -> Any:
+        number, given = job
+        return folding.fold(folder, wish, number, given, None if known is None else known.of(number, given))
+
+    to_stdout = output in (None, STDOUT)
+    try:
+        with ExitStack() as stack:
+            bar = stack.enter_context(
+                nullcontext(Bar(None)) if to_stdout and sys.stdout.isatty() else progress_bar()
+            )  # the structures themselves show how far it is
+            stdout = sys.stdout.buffer
+            out = stdout if to_stdout else stack.enter_context(replacing(output or STDOUT))
+            table = None
+            if probabilities is not None:
+                table = stdout if probabilities == STDOUT else stack.enter_context(replacing(probabilities))
+                table.write(folding.PROBABILITY_HEADER.encode())
+            bar.start(total, "folding")
+            for folded in folding.in_order(one, enumerate(molecules), jobs):
+                drawn = method is DrawingMethod.sample
+                out.write(folding.structure_text(folded, file_format.value, drawn=drawn).encode())
+                if table is not None:
+                    table.write(folding.probability_rows(folded).encode())
+                for plots, draw in drawings:
+                    plots.write(n_done, folded, draw)
+                stdout.flush()
+                n_unknown += folded.given.n_unknown
+                n_structures += len(folded.structures)
+                n_done += 1
+                names.add(folded.given.label)
+                bar.advance(folded.given.work, f"folding: {n_done} done")
+            if known is not None:
+                known.check_all_used(names, n_done)
+    except KeyboardInterrupt:
+        raise InterruptionError(
+            f"the structures of {n_done} sequences were printed" if to_stdout else "no structures were written"
+        ) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # files tell their names; stdout and devices have to be told
+        target = "stdout" if to_stdout else str(output)
+        raise InputError(f"{target}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    for message in folding.warnings_about(n_unknown, 0 if known is None else known.crossing):
+        warn(message)
+    if not to_stdout and probabilities != STDOUT:
+        print(f"{n_structures} structures of {n_done} sequences: {printable(str(output))}")
+
+
+@fold.command()
+@guarded
+def fit(
+    train: Annotated[
+        Path,
+        typer.Argument(
+            help="Dot-bracket below each sequence, bpseq or ct, also gzipped; or a directory of such files."
+        ),
+    ],
+    model: Annotated[Path, typer.Option("--model", "-m", help="The model file to write, by custom .safetensors.")],
+    groups: Annotated[GroupsBy, typer.Option(help="Which weights share a strength.")] = GroupsBy.kind,
+    tuner: Annotated[TunerName, typer.Option(help="How the strengths are learned.")] = TunerName.auto,
+    strength: Annotated[
+        list[str] | None, typer.Option(help="Fix a group's strength; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    cv: Annotated[
+        int | None, typer.Option(min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
+    ] = None,
+    validation_fraction: Annotated[
+        float | None, typer.Option(help="Hold out this share of the molecules instead of cross-validation.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep each step in this file; a killed run goes on from it.")
+    ] = None,
+    least_hairpin: Annotated[int, typer.Option(min=0, help="Letters between two that pair, at least.")] = 0,
+    longest_loop: Annotated[
+        int, typer.Option(min=0, max=30, help="Unpaired letters of a bulge or internal loop, at most.")
+    ] = 30,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Any two letters may pair, not only AU, CG and GU.")
+    ] = False,
+    longest: Annotated[
+        int, typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB, on each thread.")
+    ] = 6000,
+    export_parameters: Annotated[
+        Path | None, typer.Option(help="Write the weights as CONTRAfold's parameters as well.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the splits.")] = 0,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Learn the strengths and the weights of a folding model from known structures, and write a model file."""
+    from tikhon import RNAFolder
+    from tikhon.cli.folding import Molecules, with_structures
+    from tikhon.data.files import check_writable
+
+    if cv is not None and validation_fraction is not None:
+        raise InputError("--cv and --validation-fraction exclude each other: give one")
+    sources = [train]
+    for path in (model, checkpoint, export_parameters):
+        if path is not None:
+            check_writable(path)
+            refuse_overwriting(path, sources)
+            if path in sources:
+                raise InputError(f"{path}: is named for two files: give each its own name")
+            sources.append(path)
+    estimator = RNAFolder(
+        groups="kind" if groups is GroupsBy.kind else None,
+        tuner=make_tuner(tuner, checkpoint),
+        strengths=strengths_by_name(strength or []),
+        least_hairpin=least_hairpin,
+        longest_loop=longest_loop,
+        all_pairs=all_pairs,
+        longest_sequence=longest,
+        cv=None if validation_fraction is not None else cv or "auto",
+        validation_fraction=0.2 if validation_fraction is None else validation_fraction,
+        random_state=seed,
+        n_jobs=jobs,
+    )
+    with progress_bar() as bar:
+        bar.start(None, f"reading {train.name}")
+        molecules = with_structures(Molecules(train, longest))
+        messages = _fitted(estimator, molecules, train, checkpoint, bar)
+    estimator.save(model)
+    if export_parameters is not None:
+        estimator.save_parameters(export_parameters)
+    for message in messages:
+        warn(message)
+    _report(estimator, molecules, model, export_parameters, messages, as_json)
+    if estimator.tuning_.status == "interrupted":
+        raise InterruptionError(f"the best so far is in {model}{_how_to_go_on(checkpoint)}")
+
+
+@fold.command(name="eval")
+@guarded
+def evaluate(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Dot-bracket below each sequence, bpseq or ct, also gzipped; or a directory of such files."
+        ),
+    ],
+    model: Model = None,
+    method: Annotated[Method, typer.Option(help="Largest expected accuracy, most probable, or centroid.")] = Method.mea,
+    gamma: Gamma = 6.0,
+    longest: Longest = None,
+    least_hairpin: LeastHairpin = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Sensitivity, PPV and F1 of predicted pairs and the log loss of structures, as means over molecules.
+
+    Pairs that the model does not know (not AU, CG or GU) count as missed; for the log loss they are read as unpaired, as in
+    training.
+    """
+    from tikhon.cli import folding
+
+    _check_gamma(gamma)
+    folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
+    wish = folding.Wish(method=method.value, gamma=gamma)
+    found = []
+    with progress_bar() as bar:
+        bar.start(None, f"reading {data.name}")
+        molecules = folding.with_structures(folding.Molecules(data, folder.longest))
+        bar.start(sum(given.work for given in molecules), "folding")
+        for given, scores in zip(
+            molecules, folding.in_order(lambda one: folding.scores(folder, wish, one), molecules, jobs), strict=True
+        ):
+            found.append(scores)
+            bar.advance(given.work, f"folding: {len(found)} of {len(molecules)}")
+    n_unknown = sum(given.n_unknown for given in molecules)
+    messages = folding.warnings_about(n_unknown, folding.crossing_pairs(molecules))
+    if n_odd := sum(scores.n_odd for scores in found):
+        messages.append(f"pairs that the model does not know: {n_odd}; in the log loss they are read as unpaired")
+    for message in messages:
+        warn(message)
+
+    losses = [scores.log_loss for scores in found if scores.log_loss is not None]
+    means = {
+        name: sum(getattr(scores, name) for scores in found) / len(found) for name in ("sensitivity", "ppv", "f1")
+    } | {"log_loss": sum(losses) / len(losses) if losses else None}
+    n_letters = sum(len(given.record.sequence) for given in molecules)
+    counts = {"molecules": len(found), "letters": n_letters, "with_log_loss": len(losses)}
+    if as_json:
+        options = {"method": method.value, "gamma": gamma}
+        source = "packaged" if model is None else str(model)
+        write_json({"model": source, "data": str(data)} | options | counts | means | {"warnings": messages})
+        return
+    print(f"{len(found)} molecules, {n_letters} letters; means over molecules:")
+    for name in ("sensitivity", "ppv", "f1"):
+        print(f"{name:<12} {means[name]:.4f}")
+    missing = "" if len(losses) == len(found) else f" (of the {len(losses)} molecules that the model has a parse for)"
+    print(f"{'log loss':<12} " + (f"{means['log_loss']:.4f}{missing}" if losses else "none: no molecule has a parse"))
+
+
+def _check_gamma(gamma: float) -> None:
+    if not 0.0 < gamma < float("inf"):
+        raise InputError(f"--gamma {gamma}: write a finite number larger than 0")
+
+
+def _surveyed(molecules: Any, folder: Any, known: Any) -> int:
+    """Read everything once, for its mistakes; the work that it will be."""
+    work, count, names = 0, 0, set()
+    for number, given in enumerate(molecules):
+        if known is not None and (constraint := known.of(number, given)) is not None:
+            folder.molecule(given, constraint)
+        work, count = work + given.work, count + 1
+        names.add(given.label)
+    if known is not None:
+        known.check_all_used(names, count)
+    return work
+
+
+def _fitted(estimator: Any, molecules: "Sequence[Given]", source: Path, checkpoint: Path | None, bar: Bar) -> list[str]:
+    """Fit in place; the warnings, each once."""
+    import warnings
+
+    from tikhon.cli.fit import show_step
+
+    estimator._on_step = show_step(bar, estimator.tuner)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            estimator.fit(
+                [given.record.sequence for given in molecules], [given.record.structure for given in molecules]
+            )
+    except KeyboardInterrupt:
+        if not hasattr(estimator, "tuning_"):
+            raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
+    except ValueError as error:
+        raise InputError(f"{source}: {_with_names(str(error), molecules)}") from error
+    finally:
+        del estimator._on_step
+    return list(dict.fromkeys(_with_names(str(warning.message), molecules) for warning in caught))
+
+
+def _with_names(message: str, molecules: "Sequence[Given]") -> str:
+    """The message with the names of molecules that cannot be learned from in place of their numbers."""
+    import re
+
+    start, found, listed = message.partition("left out: ")
+    named = re.sub(r"(^|\), )([0-9]{1,9})(?= \()", lambda m: f"{m[1]}{molecules[int(m[2])].record.name}", listed)
+    return start + found + named
+
+
+def _report(
+    estimator: Any, molecules: "Sequence[Given]", model: Path, exported: Path | None, messages: list[str], as_json: bool
+) -> None:
+    from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
+
+    rows = group_rows(estimator)
+    n_letters = sum(len(given.record.sequence) for given in molecules)
+    if as_json:
+        write_json(
+            {
+                "model": str(model),
+                "parameters": None if exported is None else str(exported),
+                "molecules": len(molecules),
+                "letters": n_letters,
+                "groups": rows,
+                "tuning": tuning_dict(estimator.tuning_),
+                "warnings": messages,
+            }
+        )
+        return
+    print(f"folding: {len(molecules)} molecules, {n_letters} letters, {sum(row['weights'] for row in rows)} weights")
+    print_groups(rows)
+    print_tuning(estimator.tuning_)
+    print(f"model: {model}")
+    if exported is not None:
+        print(f"parameters: {exported}")
+
+
+def _how_to_go_on(checkpoint: Path | None) -> str:
+    return "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
