@@ -23,7 +23,6 @@ from tikhon import RNAFolder
 from tikhon.cli import folding, main
 from tikhon.data.dot_bracket import partners_of
 from tikhon.data.rna import read_rna
-from tikhon.estimators.state import FILE_KIND, FILE_VERSION
 
 STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((..((...))..))", ".((....))."]
 LEARNED = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGAACCAAAGGAACC", "ACGAAAACGA"]
@@ -475,7 +474,6 @@ def test_an_interrupt_keeps_the_best_and_the_same_command_goes_on(run, known, tm
 
 
 def test_what_is_copied_from_the_estimators_is_the_same():
-    assert (folding.MODEL_KIND, folding.MODEL_VERSION) == (FILE_KIND, FILE_VERSION)
     assert RNAFolder().longest_sequence == folding.LONGEST
     assert folding.Rules() == RNAFolder()._rules()
 

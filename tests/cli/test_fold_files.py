@@ -26,4 +26,4 @@ def test_predict_says_what_to_do_instead(run, model, tmp_path):
     table.write_text("a\n1\n")
     refused = run("predict", model, table)
     assert refused.code != 0
-    assert "is a RNAFolder model, which does not predict rows of a table: load it in Python" in refused.err
+    assert "is a RNAFolder model, which does not predict rows of a table: use tikhon fold predict" in refused.err

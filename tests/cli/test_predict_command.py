@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import tikhon
-from tikhon.data.safefile import read_file, write_file
-from tikhon.estimators.state import FILE_KIND, FILE_VERSION
+from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file, write_file
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tikhon.__file__).parents[1])}
 
@@ -110,9 +109,9 @@ def test_damaged_model_files_are_refused(run, train, model, tmp_path, verb):
 
 
 def test_a_newer_model_file_is_refused(run, train, model, tmp_path):
-    header, arrays = read_file(model, kind=FILE_KIND, max_version=FILE_VERSION)
+    header, arrays = read_file(model, kind=MODEL_KIND, max_version=MODEL_VERSION)
     newer = tmp_path / "newer.safetensors"
-    write_file(newer, kind=FILE_KIND, version=FILE_VERSION + 1, header=header, arrays=arrays)
+    write_file(newer, kind=MODEL_KIND, version=MODEL_VERSION + 1, header=header, arrays=arrays)
     run("predict", newer, train).assert_refused("newer", "upgrade")
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tikhon.data.dot_bracket import CROSSING, dot_bracket, n_crossing, partners_of
 from tikhon.data.files import check_writable, reading, replacing
 from tikhon.data.pair_tables import UNKNOWN, bpseq_text, ct_text
-from tikhon.data.rna import OTHER_CODES, STDIN, Record, stream_rna
+from tikhon.data.rna import OTHER_CODES, PRETRAINED, STDIN, Record, stream_rna
 from tikhon.errors import FileFormatError, InputError
 from tikhon.kernels.fold_inside import ANY, NONE, Molecule
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
@@ -32,9 +32,7 @@ from tikhon.objective import Vector
 Job = TypeVar("Job")
 Done = TypeVar("Done")
 
-# As in tikhon.estimators, whose import is what this module avoids; a test compares them.
-MODEL_KIND, MODEL_VERSION = "model", 1
-LONGEST = 6000
+LONGEST = 6000  # as in tikhon.estimators, whose import is what this module avoids; a test compares them
 
 ENDINGS = (".bpseq", ".ct", ".dbn", ".db", ".fa", ".fasta")  # of files that are taken from a directory
 LEAST_PROBABILITY = 1e-6  # of a pair that is written
@@ -234,7 +232,7 @@ class Folder:
 def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | None = None) -> Folder:
     """The model of a file of tikhon, or of parameters of CONTRAfold or EternaFold; None: the one of the package."""
     if path is None:
-        folder = _packaged()
+        folder = _model_file(PRETRAINED)
     elif path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a model file")
     else:
@@ -244,16 +242,6 @@ def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | 
     return folder if longest is None else replace(folder, longest=longest)
 
 
-def _packaged() -> Folder:
-    from tikhon import RNAFolder
-
-    pretrained: Any = getattr(RNAFolder, "pretrained", None)
-    if pretrained is None:
-        raise InputError("this tikhon holds no model: name one with --model")
-    model = pretrained()
-    return Folder(np.array(list(model.weights_.values())), model._rules(), int(model.longest_sequence))
-
-
 def _is_model_file(path: Path) -> bool:
     """safetensors begins with the length of a header, eight bytes, and its first brace; parameters are text."""
     with reading(path) as (content, _):
@@ -261,7 +249,7 @@ def _is_model_file(path: Path) -> bool:
 
 
 def _model_file(path: Path) -> Folder:
-    from tikhon.data.safefile import read_file
+    from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     kind = header.get("estimator")

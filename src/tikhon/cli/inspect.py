@@ -27,11 +27,10 @@ def inspect(
         trace_rows,
         tuning_dict,
     )
-    from tikhon.data.safefile import read_file
-    from tikhon.estimators.state import FILE_KIND, FILE_VERSION
+    from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 
     fitted = load_model(model)
-    header, _ = read_file(model, kind=FILE_KIND, max_version=FILE_VERSION)
+    header, _ = read_file(model, kind=MODEL_KIND, max_version=MODEL_VERSION)
     written_by = str(header.get("tikhon", "unknown"))
     groups, trace = group_rows(fitted), trace_rows(fitted.tuning_)
     classes = fitted.classes_.tolist() if hasattr(fitted, "classes_") else None

@@ -36,9 +36,9 @@ def predict(
         refuse_overwriting(destination, [model, data])
     fitted = load_model(model)
     if not hasattr(fitted, "n_features_in_"):
-        remedy = "use tikhon tag predict" if hasattr(fitted, "classes_") else "load it in Python and call its predict"
+        command = "tag" if hasattr(fitted, "classes_") else "fold"
         raise InputError(
-            f"{model}: is a {type(fitted).__name__} model, which does not predict rows of a table: {remedy}"
+            f"{model}: is a {type(fitted).__name__} model, which does not predict rows of a table: use tikhon {command} predict"
         )
     if proba and not hasattr(fitted, "classes_"):
         raise InputError(f"{model}: is a regression; --proba needs a classification")

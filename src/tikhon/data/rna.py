@@ -30,6 +30,7 @@ _ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as
 _TABLE_ENDING = re.compile(r"\.(bpseq|ct)(\.gz)?$", re.IGNORECASE)
 _GZIP_MAGIC = b"\x1f\x8b"
 
+PRETRAINED = Path(__file__).with_name("rna_pretrained.safetensors")  # made by tools/pack_rna_model.py
 FILES = {
     "s151rfam": "rna/s151rfam.txt.gz",
     "tornado-train-a": "rna/tornado_trainA.txt.gz",

@@ -27,6 +27,8 @@ from tikhon.errors import FileFormatError, InputError
 
 Path: TypeAlias = str | os.PathLike[str]
 
+MODEL_KIND, MODEL_VERSION = "model", 1  # of files that hold a fitted model
+
 _ENTRY = "tikhon"
 _NO_DIGEST = b"0" * 64
 _MARK = json.dumps('{"sha256":"')[1:-1].encode()  # as it stands in the file, inside a JSON string

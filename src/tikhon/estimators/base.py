@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tikhon.data.safefile import write_file
+from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, write_file
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.splits import make_pairs, make_splits
-from tikhon.estimators.state import FILE_KIND, FILE_VERSION, Arrays, model_state
+from tikhon.estimators.state import Arrays, model_state
 from tikhon.groups import Groups, GroupSpec
-from tikhon.objective import Pair, Rows, Vector
+from tikhon.objective import Pair, Rows, Sketched, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors
 from tikhon.solvers.penalised import baseline
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FINE, ROUGH = 1e-8, 3e-3  # residuals of fits with tol=None
+FINE, FAIR, ROUGH = 1e-8, 1e-4, 3e-3  # residuals of fits with tol=None
 FOLDS = 5  # with cv="auto"
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
@@ -69,7 +69,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """
         check_is_fitted(self)
         header, arrays = model_state(self)
-        write_file(path, kind=FILE_KIND, version=FILE_VERSION, header=header, arrays=arrays)
+        write_file(path, kind=MODEL_KIND, version=MODEL_VERSION, header=header, arrays=arrays)
 
     def check_hypergradient(
         self, X: Any, y: Any, sample_weight: Any = None, *, seed: int = 0, tol: float = 1e-5
@@ -179,9 +179,14 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return result
 
     def _tolerance(self, objective: Rows) -> float:
-        """Digits are cheap where the Hessian is factorised; with conjugate gradients each costs passes over the data."""
+        """Digits are cheap where the Hessian is factorised; with conjugate gradients each costs passes over the data.
+
+        With a sketch of the Hessian two digits more cost a tenth.
+        """
         if self.tol is not None:
             return self.tol
+        if isinstance(objective, Sketched):
+            return FAIR
         return FINE if prefers_factors(convex_bound(objective, baseline(objective))) else ROUGH
 
     def _splits_of(self, tuner: Tuner, objective: Rows) -> Any:

@@ -2,13 +2,13 @@
 
 import os
 
-from tikhon.data.safefile import read_file
+from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import FileFormatError
 from tikhon.estimators.chain import ChainCRF
 from tikhon.estimators.folder import RNAFolder
 from tikhon.estimators.logistic import LogisticRegression
 from tikhon.estimators.ridge import Ridge
-from tikhon.estimators.state import FILE_KIND, FILE_VERSION, restore
+from tikhon.estimators.state import restore
 
 _CLASSES: dict[str, type[LogisticRegression] | type[Ridge] | type[ChainCRF] | type[RNAFolder]] = {
     "LogisticRegression": LogisticRegression,
@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF 
     -------
     LogisticRegression, Ridge, ChainCRF or RNAFolder
     """
-    header, arrays = read_file(path, kind=FILE_KIND, max_version=FILE_VERSION)
+    header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     name = header.get("estimator")
     if name not in _CLASSES:
         raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_CLASSES)}")

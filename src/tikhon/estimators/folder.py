@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tikhon.data.dot_bracket import dot_bracket
+from tikhon.data.rna import PRETRAINED
 from tikhon.data.rna_parameters import read_parameters, write_parameters
+from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
-from tikhon.estimators.state import Arrays
+from tikhon.estimators.state import Arrays, restore
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.models.folding import Folding
@@ -75,7 +77,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
     tol : float or None, default=None
-        When a fit is done: the norm of the gradient relative to that at zero weights. None: 3e-3.
+        When a fit is done: the norm of the gradient relative to that at zero weights. None: 1e-4.
     max_iter : int, default=1000
         The most iterations of one fit.
     random_state : int, RandomState or None, default=None
@@ -338,6 +340,25 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         )  # fmt: skip
 
     # Files.
+
+    @classmethod
+    def pretrained(cls) -> Self:
+        """The model that comes with tikhon: learned by it from TORNADO TrainA, as ``docs/results/rna-generalise.md`` tells.
+
+        Returns
+        -------
+        RNAFolder
+            Ready to predict.
+
+        Examples
+        --------
+        >>> from tikhon import RNAFolder
+        >>> RNAFolder.pretrained().predict(["GGGCUAUUAGCUCAGUUGGUUAGAGCGCACCCCUGAUAAGGGUGAGGUCGCUGAUUCGAAUUCAGCAUAGCCCA"])
+        ['(((((((..((((.........)))).(((((.......))))).....(((((.......))))))))))))....']
+        """
+        header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
+        model: Self = restore(cls, header, arrays)
+        return model
 
     @classmethod
     def from_parameters(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:

@@ -14,9 +14,6 @@ from tikhon.groups import Groups
 from tikhon.results import Step, TuneResult
 from tikhon.tuners import TUNERS
 
-FILE_KIND = "model"
-FILE_VERSION = 1
-
 Arrays = dict[str, NDArray[Any]]
 
 
