@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from tikhon import MM, InputError, RNAFolder, load
 from tikhon.data.rna import load_rna
+from tikhon.models.folding_weights import GROUPS
 
 SEQUENCES = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGGGAAAACCCC", "AGCCAAAGGCA"]
 STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((((....))))", ".(((...)))."]
@@ -221,3 +222,30 @@ def test_weights_out_of_range_are_told(model):
     broken._weights = np.full_like(broken._weights, 1e5)
     with pytest.raises(InputError, match="sequence 0: sums over its structures are out of the range"):
         broken.predict(["GGGAAAACCC"])
+
+
+@pytest.mark.parametrize("groups", ["kind", None])
+def test_kinds_that_are_left_out_have_no_weights_and_change_nothing(groups):
+    """With the kinds left out by an enormous strength instead, the other weights are the same."""
+    sequences, structures = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG"], ["(((....)))", "((((..))))", "((....))"]
+    without = ["terminal_mismatch", "dangle"]
+    model = RNAFolder(groups, None, 0.5, without=without, tol=1e-9).fit(sequences, structures)
+    strengths = {kind: 1e9 if kind in without else 0.5 for kind in GROUPS}
+    other = RNAFolder("kind", None, strengths, tol=1e-9).fit(sequences, structures)
+    off = [name for name in model.weights_ if name.startswith(("terminal_mismatch", "dangle"))]
+    assert len(off) == 256 + 128
+    assert all(model.weights_[name] == 0.0 for name in off)
+    np.testing.assert_allclose(list(model.weights_.values()), list(other.weights_.values()), atol=1e-6)
+    assert "left out" in model.strengths_
+    tuned = RNAFolder(groups, "mm", without=without).fit(sequences, structures)
+    assert set(tuned.strengths_) == set(model.strengths_)
+    assert tuned.strengths_["left out"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [("dangle", "write a list of kinds"), (["helices"], "the unknown kind 'helices'"), (list(GROUPS), "every kind")],
+)
+def test_kinds_to_leave_out_that_make_no_sense_are_refused(without, message):
+    with pytest.raises(InputError, match=message):
+        RNAFolder(without=without).fit(["GGGAAAUCCC"], ["(((....)))"])

@@ -1,7 +1,7 @@
 """RNA secondary structures with learned strengths."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -36,6 +36,7 @@ from tikhon.tuners.base import Rescale
 Found = TypeVar("Found")
 
 KINDS = "kind"
+LEFT_OUT = "left out"
 METHODS = ("mea", "centroid", "viterbi")
 LEAST_PROBABILITY = 1e-9  # of a pair that is told
 
@@ -57,6 +58,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     strengths : float, dict from group name to float, or None, default=None
         Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others. With ``tuner=None`` a dict
         must name every group, and None means 1.0 for all.
+    without : sequence of str, default=()
+        Kinds of features to leave out, by the names of groups that "kind" gives; their weights are 0.
     least_hairpin : int, default=0
         Letters between two that pair, at least.
     longest_loop : int, default=30
@@ -117,6 +120,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         tuner: str | Tuner | None = "auto",
         strengths: Mapping[str, float] | float | None = None,
         *,
+        without: Sequence[str] = (),
         least_hairpin: int = 0,
         longest_loop: int = 30,
         all_pairs: bool = False,
@@ -135,6 +139,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         self.groups = groups
         self.tuner = tuner
         self.strengths = strengths
+        self.without = without
         self.least_hairpin = least_hairpin
         self.longest_loop = longest_loop
         self.all_pairs = all_pairs
@@ -172,8 +177,9 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         row_weights = checked_weights(sample_weight, len(sequences))
         examples, kept = examples_of(sequences, structures, rules)
         row_weights = row_weights[kept]
-        groups = self._with_strengths(_groups(self.groups))
-        objective = Folding(examples, rules, row_weights=row_weights, n_threads=cores(self.n_jobs))
+        left_out = _left_out(self.without)
+        groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
+        objective = Folding(examples, rules, row_weights=row_weights, left_out=left_out, n_threads=cores(self.n_jobs))
         result = self._tune(
             self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
             codes=None, one_thread=True, n_jobs=1,
@@ -418,6 +424,30 @@ def _groups(spec: GroupSpec) -> Groups:
         raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
     index, groups = groups_of_columns(spec, names)
     return Groups(index, groups, np.full(len(groups), np.nan))
+
+
+def _left_out(without: Any) -> NDArray[np.bool_]:
+    """Which weights belong to these kinds."""
+    if isinstance(without, str) or not isinstance(without, Iterable):
+        raise InputError(f"without={without!r}: write a list of kinds, such as ['dangle']")
+    kinds = list(without)
+    for kind in kinds:
+        if kind not in GROUPS:
+            raise InputError(f"without names the unknown kind {kind!r}: the kinds are {', '.join(GROUPS)}")
+    if len(set(kinds)) == len(GROUPS):
+        raise InputError("without leaves out every kind of feature: keep one at least")
+    return np.isin(folding_weights().groups, [GROUPS.index(kind) for kind in kinds])
+
+
+def _with_those_left_out(groups: Groups, left_out: NDArray[np.bool_]) -> Groups:
+    """The groups of the other weights, and one more, of a strength that nothing depends on."""
+    if not left_out.any():
+        return groups
+    kept, index = np.unique(groups.index[~left_out], return_inverse=True)
+    every = np.full(len(left_out), len(kept), np.intp)
+    every[~left_out] = index
+    names = (*(groups.names[number] for number in kept), LEFT_OUT)
+    return Groups(every, names, np.append(groups.fixed[kept], 1.0))
 
 
 def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from tikhon.kernels.fold_inside import ANY, Molecule
 from tikhon.models.folding_passes import average_uses, factors_of, fold_inside, traced, use_rates
@@ -85,28 +87,32 @@ class Folding:
     """
 
     def __init__(
-        self, examples: Sequence[Example], rules: Rules, *, row_weights: Vector | None = None, n_threads: int = 1
-    ) -> None:
+        self, examples: Sequence[Example], rules: Rules, *, row_weights: Vector | None = None,
+        left_out: NDArray[np.bool_] | None = None, n_threads: int = 1,
+    ) -> None:  # fmt: skip
+        """Weights that are ``left_out`` change nothing."""
         weights = np.ones(len(examples)) if row_weights is None else row_weights
-        self._begin(tuple(examples), rules, weights, n_threads)
+        matrix = score_matrix(rules.counts_parses)
+        if left_out is not None and left_out.any():
+            matrix = (matrix @ sp.diags_array(1.0 - left_out)).tocsr()
+        self._begin(tuple(examples), rules, matrix, weights, n_threads)
 
-    def _begin(self, examples: tuple[Example, ...], rules: Rules, row_weights: Vector, n_threads: int) -> None:
+    def _begin(
+        self, examples: tuple[Example, ...], rules: Rules, matrix: Any, row_weights: Vector, n_threads: int
+    ) -> None:
         self._examples, self._rules, self.row_weights, self.n_threads = examples, rules, row_weights, n_threads
+        self._matrix = matrix  # scores by weights
         self._point = LastPoint(self._at)
         self._sketch = LastPoint(self._sketched)
 
     def reweighted(self, row_weights: Vector) -> "Folding":
         view = object.__new__(Folding)
-        view._begin(self._examples, self._rules, row_weights, self.n_threads)
+        view._begin(self._examples, self._rules, self._matrix, row_weights, self.n_threads)
         return view
 
     @property
     def layout(self) -> FoldingWeights:
         return folding_weights()
-
-    @property
-    def _matrix(self) -> Any:
-        return score_matrix(self._rules.counts_parses)
 
     @property
     def n_weights(self) -> int:
