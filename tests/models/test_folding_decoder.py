@@ -5,8 +5,9 @@ import pytest
 from tests import naive
 
 from tikhon.models.folding_decoder import best_structure, drawn_structures, posterior
+from tikhon.models.folding_passes import average_uses, fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, molecule, unknown_molecule
-from tikhon.models.folding_weights import folding_weights
+from tikhon.models.folding_weights import folding_weights, score_matrix, tables_of
 
 LENGTH = 12
 
@@ -128,3 +129,24 @@ def test_long_structures_are_nested_and_the_best_scores_what_it_says(rng):
     assert float(known_uses(encoded(sequence), partners, Rules()) @ scores) == pytest.approx(score, rel=1e-10)
     for one in drawn_structures(free, weights, 30, 20, rng):
         assert float(known_uses(encoded(sequence), one, Rules()) @ scores) <= score + 1e-9
+
+
+@pytest.mark.parametrize("counts_parses", [False, True])
+def test_tiles_and_threads_change_nothing(counts_parses, rng, monkeypatch):
+    """Tiles of 16 letters beside tables in one piece; and the same bits on one thread and two."""
+    sequence = "".join(rng.choice(list("ACGU"), 90))
+    partners = np.full(90, -1)
+    partners[[10, 40]] = 0
+    known = molecule(encoded(sequence), Rules(counts_parses=counts_parses), partners, np.zeros(90, bool))
+    weights = 0.5 * rng.normal(size=folding_weights().count)
+    whole = posterior(known, weights, 30)
+    scores = tables_of(score_matrix(counts_parses) @ weights)
+    uses = average_uses(known, fold_inside(known, scores))
+    monkeypatch.setattr("tikhon.models.folding_tiles.WHOLE", 20)
+    monkeypatch.setattr("tikhon.models.folding_tiles.SIDE_OF_TILE", 16)
+    one, two = (posterior(known, weights, 30, n_threads=n) for n in (1, 2))
+    assert one.log_z == pytest.approx(whole.log_z, rel=1e-13)
+    np.testing.assert_allclose(one.pairs, whole.pairs, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(average_uses(known, fold_inside(known, scores)), uses, rtol=1e-9, atol=1e-13)
+    assert two.log_z == one.log_z
+    np.testing.assert_array_equal(two.pairs, one.pairs)

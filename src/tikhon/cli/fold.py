@@ -148,7 +148,8 @@ def predict(
             if svg is not None:
                 drawings.append((folding.Plots(option, svg, molecules), draw))
     wish = folding.Wish(
-        method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=probabilities is not None or bool(drawings)
+        method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=probabilities is not None or bool(drawings),
+        jobs=jobs or folding.cores(),
     )  # fmt: skip
     # stdin is folded as it comes; a file is read twice, so that what is wrong with it is said before any work.
     total = None if file == STDIN and not drawings else _surveyed(molecules, folder, known)

@@ -293,6 +293,7 @@ class Wish:
     samples: int = 1
     seed: int = 0
     pairs: bool = False  # are probabilities wanted?
+    jobs: int = 1  # threads that may share a long molecule
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +310,7 @@ def fold(folder: Folder, wish: Wish, number: int, given: Given, known: Given | N
     """One posterior serves the structure and the probabilities."""
     known_molecule, longest = folder.molecule(given, known), folder.rules.longest_loop
     arguments = known_molecule, folder.weights, longest
-    after = posterior(*arguments) if wish.pairs or wish.method in ("mea", "centroid") else None
+    after = posterior(*arguments, n_threads=wish.jobs) if wish.pairs or wish.method in ("mea", "centroid") else None
     found: list[Partners] | None = None
     if wish.method == "viterbi":
         best = best_structure(*arguments)
@@ -329,7 +330,7 @@ def fold(folder: Folder, wish: Wish, number: int, given: Given, known: Given | N
 
 def in_order(function: Callable[[Job], Done], jobs: Iterable[Job], n_threads: int | None) -> Iterator[Done]:
     """What the function makes of each job, by threads; few are under way at a time, so that memory stays bounded."""
-    threads = n_threads or _cores()
+    threads = n_threads or cores()
     waiting: deque[Future[Done]] = deque()
     pool = ThreadPoolExecutor(threads)
     try:
@@ -343,7 +344,7 @@ def in_order(function: Callable[[Job], Done], jobs: Iterable[Job], n_threads: in
         pool.shutdown(cancel_futures=True)
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

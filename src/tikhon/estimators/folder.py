@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -219,12 +220,12 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
         longest = self._rules().longest_loop
 
-        def one(known: Molecule, _: int) -> str | None:
+        def one(known: Molecule, _: int, threads: int) -> str | None:
             # What is large is gone before the next molecule comes.
             if method == "viterbi":
                 best = best_structure(known, self._weights, longest)
                 return None if best is None else dot_bracket(best[1])
-            after = posterior(known, self._weights, longest)
+            after = posterior(known, self._weights, longest, n_threads=threads)
             if after is None:
                 return None
             return dot_bracket(after.most_accurate(gamma) if method == "mea" else after.centroid(gamma))
@@ -237,7 +238,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             raise InputError(f"n={n!r}: write a whole number, 1 or larger")
         seed, longest = int(seeded(random_state).randint(2**31)), self._rules().longest_loop
 
-        def one(known: Molecule, number: int) -> list[Partners] | None:
+        def one(known: Molecule, number: int, threads: int) -> list[Partners] | None:
             # A generator for each: what is drawn does not depend on the number of threads.
             return drawn_structures(known, self._weights, longest, int(n), np.random.default_rng([seed, number]))
 
@@ -271,7 +272,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             raise InputError(f"n={n!r}: write a whole number, 1 or larger")
         longest = self._rules().longest_loop
 
-        def one(known: Molecule, _: int) -> list[tuple[str, float]] | None:
+        def one(known: Molecule, _: int, threads: int) -> list[tuple[str, float]] | None:
             best = several_best(known, self._weights, longest, int(n))
             if best is None:
                 return None
@@ -283,8 +284,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
         longest = self._rules().longest_loop
 
-        def one(known: Molecule, _: int) -> Any:
-            after = posterior(known, self._weights, longest)
+        def one(known: Molecule, _: int, threads: int) -> Any:
+            after = posterior(known, self._weights, longest, n_threads=threads)
             return None if after is None else sp.csr_array(np.where(after.pairs >= LEAST_PROBABILITY, after.pairs, 0.0))
 
         return self._each(X, constraints, one)
@@ -292,7 +293,11 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
         """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
         longest = self._rules().longest_loop
-        return np.array(self._each(X, constraints, lambda one, _: log_partition(one, self._weights, longest)))
+        return np.array(
+            self._each(
+                X, constraints, lambda one, _, threads: log_partition(one, self._weights, longest, n_threads=threads)
+            )
+        )
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over."""
@@ -308,8 +313,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         f1 = [_f1(known, guess) for known, guess in zip(truth, found, strict=True)]
         return float(np.average(f1, weights=row_weights))
 
-    def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int], Found | None]) -> list[Found]:
-        """What a function makes of each molecule and its number; None says that it cannot be folded."""
+    def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int, int], Found | None]) -> list[Found]:
+        """What a function makes of each molecule, its number and the threads it may have; None: it cannot be folded."""
         check_is_fitted(self)
         rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
         if constraints is None:
@@ -320,8 +325,10 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
                 molecule(letters, rules, partners, np.zeros(len(letters), bool))
                 for letters, partners in zip(sequences, known, strict=True)
             ]
-        with ThreadPoolExecutor(cores(self.n_jobs)) as pool:
-            answers = list(pool.map(function, molecules, range(len(molecules))))
+        n_threads = cores(self.n_jobs)
+        shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
+        with ThreadPoolExecutor(n_threads) as pool:
+            answers = list(pool.map(function, molecules, range(len(molecules)), repeat(shared)))
         found = []
         for number, answer in enumerate(answers):
             if answer is None:

@@ -87,6 +87,18 @@ class Tables(NamedTuple):
     many_turned: Array
 
 
+class Tile(NamedTuple):
+    """A part of the tables: pairs of a letter from ``first_i`` to ``last_i`` with one from ``first_j`` to ``last_j``.
+
+    Tables of long molecules are filled tile by tile: those at the same distance from the diagonal do not depend on each other.
+    """
+
+    first_i: int
+    last_i: int
+    first_j: int
+    last_j: int
+
+
 def table_side(n: int) -> int:
     return n + 2 * MARGIN + 2
 
@@ -151,11 +163,14 @@ def in_full(left: int, most_left: int, most_right: int) -> int:
 
 
 @compiled
-def close_loops(i: int, molecule: Molecule, factors: Factors, inner: Array, loops: Array) -> None:
-    """Fills the row of i in ``loops``. A row at a time: to hand over all these arrays for each pair would take longer."""
+def close_loops(i: int, tile: Tile, molecule: Molecule, factors: Factors, inner: Array, loops: Array) -> None:
+    """Fills the row of i in ``loops``, as far as the tile goes.
+
+    A row at a time: to hand over all these arrays for each pair would take longer.
+    """
     x, r = molecule.letters, i + MARGIN
     most_left, free_left = molecule.free_after[i], molecule.is_free[i + 1]
-    for j in range(i + 3, molecule.n + 1):
+    for j in range(max(i + 3, tile.first_j), tile.last_j + 1):
         if not may_pair(i, j, molecule):
             continue
         c, most_right, free_right = j + MARGIN, molecule.free_before[j], molecule.is_free[j - 1]
@@ -179,15 +194,15 @@ def close_loops(i: int, molecule: Molecule, factors: Factors, inner: Array, loop
 
 
 @compiled
-def inside(molecule: Molecule, factors: Factors, tables: Tables) -> None:
-    """Fills the tables, which are all 0 before."""
-    n, x = molecule.n, molecule.letters
+def inside(tile: Tile, molecule: Molecule, factors: Factors, tables: Tables) -> None:
+    """Fills a tile of the tables, where they are 0 before; those to the left of it and below must be there."""
+    x = molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
-    for i in range(n, 0, -1):
-        close_loops(i, molecule, factors, inner, tables.loops)
+    for i in range(tile.last_i, tile.first_i - 1, -1):
+        close_loops(i, tile, molecule, factors, inner, tables.loops)
         r = i + MARGIN
         unpaired_i = factors.multi_unpaired * molecule.is_free[i]
-        for j in range(i, n + 1):
+        for j in range(max(i, tile.first_j), tile.last_j + 1):
             c = j + MARGIN
             begins = one[r, c - 1] * factors.multi_unpaired * molecule.is_free[j]
             if may_pair(i, j, molecule):

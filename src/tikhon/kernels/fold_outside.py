@@ -4,10 +4,10 @@ The outside value of an entry is the derivative of log Z by it; its product with
 structure uses it. Letters are taken in the order in which outside values depend on each other, i ascending and j descending,
 and each outside value overwrites an inside value that is no longer needed:
 
-    pairs, loops, one, first, two    of the same entry
-    one_turned                       the transpose of ``two``
+    pairs, loops, first, two    of the same entry
+    one_turned                  the transpose of ``two``
 
-``inner``, ``many`` and ``many_turned`` stay as they are.
+``inner``, ``one``, ``many`` and ``many_turned`` stay as they are.
 """
 
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from tikhon.kernels.fold_inside import (
     Factors,
     Molecule,
     Tables,
+    Tile,
     compiled,
     dot,
     four,
@@ -52,15 +53,16 @@ class Uses(NamedTuple):
 
 @compiled
 def lie_in_loops(
-    i: int, molecule: Molecule, factors: Factors, pairs: Array, loops: Array, inner: Array, junctions: Array, uses: Uses
-) -> None:
-    """Sets ``junctions``, for the pairs that begin at i, to all bulges and internal loops that they lie in, up to the pair.
+    i: int, tile: Tile, molecule: Molecule, factors: Factors, pairs: Array, loops: Array, inner: Array, junctions: Array,
+    uses: Uses,
+) -> None:  # fmt: skip
+    """Sets ``junctions``, for the pairs of the tile that begin at i, to all bulges and internal loops that they lie in.
 
-    In the row of i, ``pairs`` has inside values; in those before, ``loops`` has outside values.
+    That is, up to the pair itself. In the row of i, ``pairs`` has inside values; in those before, ``loops`` has outside values.
     """
     x, r = molecule.letters, i + MARGIN
     a, most_left, free_left = x[i - 1], molecule.free_before[i], molecule.is_free[i - 1]
-    for j in range(i + 1, molecule.n + 1):
+    for j in range(max(i + 1, tile.first_j), tile.last_j + 1):
         c = j + MARGIN
         if pairs[r, c] == 0.0:
             continue
@@ -89,9 +91,9 @@ def lie_in_loops(
 
 @compiled
 def count_loops(
-    i: int, molecule: Molecule, loops: Array, inner: Array, closers: NDArray[np.int64], sums: Array
+    i: int, tile: Tile, molecule: Molecule, loops: Array, inner: Array, closers: NDArray[np.int64], sums: Array
 ) -> None:
-    """Adds to ``sums`` what the pairs that begin at i, and close loops, have inside them, by the lengths of the loops.
+    """Adds to ``sums`` what the pairs of the tile that begin at i, and close loops, have inside, by the lengths of the loops.
 
     Without the factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like ``turned_loop``,
     ``loops`` has the outside values, ``closers`` is room for n + 3 letters. Four pairs at a time, so that sums are loaded and
@@ -100,7 +102,7 @@ def count_loops(
     r = i + MARGIN
     row = loops[r]
     count = 0
-    for j in range(i + 3, molecule.n + 1):
+    for j in range(max(i + 3, tile.first_j), tile.last_j + 1):
         if row[j + MARGIN] != 0.0:
             if molecule.free_before[j] < LONGEST:
                 _count_cut_loops(i, j, molecule, row[j + MARGIN], inner, sums)
@@ -133,23 +135,25 @@ def _count_cut_loops(i: int, j: int, molecule: Molecule, outside: float, inner: 
 
 @compiled
 def outside(
-    molecule: Molecule, factors: Factors, tables: Tables, before: Array, after: Array, uses: Uses,
+    tile: Tile, molecule: Molecule, factors: Factors, tables: Tables, before: Array, after: Array, ones: Array, uses: Uses,
     probabilities: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Adds to ``uses``; fills ``probabilities`` (n + 2 square, or empty) with those of pairs."""
+    """Adds to ``uses``; fills a tile of ``probabilities`` (n + 2 square, or empty). Tiles above it and to the right are done.
+
+    ``ones`` has, for each i, the outside value of ``one`` where the tile to the right begins, and then where this one does.
+    """
     n, x = molecule.n, molecule.letters
     pairs, inner, loops, two, two_turned = tables.pairs, tables.inner, tables.loops, tables.two, tables.one_turned
     per_z = 1.0 / before[n]
     junctions = np.zeros(n + MARGIN + 1)
     loop_sums, closers = np.zeros_like(factors.loop), np.empty(n + 3, np.int64)
-    for j in range(1, n + 1):
-        uses.external[0] += before[j - 1] * factors.external_unpaired * molecule.is_free[j] * after[j + 1] * per_z
-    for i in range(1, n + 1):
-        lie_in_loops(i, molecule, factors, pairs, loops, inner, junctions, uses)
+    for i in range(tile.first_i, tile.last_i + 1):
+        lie_in_loops(i, tile, molecule, factors, pairs, loops, inner, junctions, uses)
         r = i + MARGIN
         unpaired_before = factors.multi_unpaired * molecule.is_free[i - 1]
         unpaired_i = factors.multi_unpaired * molecule.is_free[i]
-        for j in range(n, i - 1, -1):
+        outside_one = ones[i]
+        for j in range(tile.last_j, max(i, tile.first_j) - 1, -1):
             c = j + MARGIN
             # ``many`` before a further pair, and as ``two`` within i - 1 and j + 1 that close a multiloop
             outside_many = long_dot(two, r, c + 1, tables.one, c + 1, c + 1, n - j)
@@ -167,7 +171,7 @@ def outside(
             uses.multi[1] += unpaired_i * later * outside_first
             outside_one = (
                 outside_first
-                + factors.multi_unpaired * molecule.is_free[j + 1] * tables.one[r, c + 1]
+                + factors.multi_unpaired * molecule.is_free[j + 1] * outside_one
                 + long_dot(two_turned, c, MARGIN + 1, tables.many_turned, r - 1, MARGIN + 1, i - 1)
             )
             uses.multi[1] += factors.multi_unpaired * molecule.is_free[j] * tables.one[r, c - 1] * outside_one
@@ -200,9 +204,10 @@ def outside(
                 uses.multi[2] += closes
                 uses.branch[outer] += closes
             pairs[r, c], loops[r, c] = outside_pair, outside_loops
-            tables.first[r, c], tables.one[r, c] = outside_first, outside_one
+            tables.first[r, c] = outside_first
             two[r, c] = two_turned[c, r] = outside_two
-        count_loops(i, molecule, loops, inner, closers, loop_sums)
+        ones[i] = outside_one
+        count_loops(i, tile, molecule, loops, inner, closers, loop_sums)
     for left in range(LONGEST + 1):
         for right in range(LONGEST + 1 - left):
             uses.loop[left, right] += factors.loop[left, right] * loop_sums[left, LONGEST + 1 - right]

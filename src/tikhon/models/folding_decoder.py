@@ -37,20 +37,20 @@ class Posterior:
         return _best(np.zeros(len(self.pairs)), (gamma + 1.0) * self.pairs - 1.0)
 
 
-def posterior(molecule: Molecule, weights: Vector, longest_loop: int) -> Posterior | None:
+def posterior(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threads: int = 1) -> Posterior | None:
     """None where no structure agrees with what is known, or none can be told in floating point."""
-    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, n_threads=n_threads)
     if folded is None:
         return None
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
-    average_uses(molecule, folded, probabilities)
+    average_uses(molecule, folded, probabilities, n_threads=n_threads)
     inner = probabilities[1:-1, 1:-1]
     return Posterior(folded.log_z, np.ascontiguousarray(inner[::-1, ::-1].T if molecule.counts_parses else inner))
 
 
-def log_partition(molecule: Molecule, weights: Vector, longest_loop: int) -> float | None:
+def log_partition(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threads: int = 1) -> float | None:
     """log Z; None as in ``posterior``."""
-    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, n_threads=n_threads)
     return None if folded is None else folded.log_z
 
 

@@ -1,17 +1,19 @@
 """One molecule, one set of scores: the partition function, average uses, probabilities of pairs; at a scale that works."""
 
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.fold_best import best_exterior, best_inside
-from tikhon.kernels.fold_inside import ANY, LONGEST, SIDE, Factors, Molecule, Tables, exterior, inside, table_side
+from tikhon.kernels.fold_inside import ANY, LONGEST, SIDE, Factors, Molecule, Tables, Tile, exterior, inside, table_side
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, outside
 from tikhon.kernels.fold_rates import moving_exterior, moving_inside, moving_outside
 from tikhon.kernels.fold_trace import trace
-from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, uses_of
+from tikhon.models.folding_tiles import diagonals, each
+from tikhon.models.folding_weights import N_SCORES, OTHER, ScoreTables, tables_of, uses_of
 from tikhon.objective import Vector
 
 FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
@@ -124,7 +126,7 @@ def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
 
 
 def fold_inside(
-    molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST, *, best: bool = False
+    molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST, *, best: bool = False, n_threads: int = 1
 ) -> Folded | None:
     """The inside pass, at a scale that depends on the molecule and the scores alone; None where no scale will do.
 
@@ -144,7 +146,9 @@ def fold_inside(
             best_inside(molecule, factors, tables)
             z = best_exterior(molecule, factors, tables.pairs, before)
         else:
-            inside(molecule, factors, tables)
+            fill = _filled(molecule, factors, tables)
+            for tiles in diagonals(n):
+                each(fill, tiles, n_threads)
             z = exterior(molecule, factors, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
             return Folded(float(np.log(z)) + scale * n, scale, factors, tables, before, after)
@@ -152,6 +156,13 @@ def fold_inside(
         step = step / 2.0 if turn == -last_turn else step
         scale, last_turn = scale + turn * step, turn
     return None
+
+
+def _filled(molecule: Molecule, factors: Factors, tables: Tables) -> Callable[[Tile], None]:
+    def one(tile: Tile) -> None:
+        inside(tile, molecule, factors, tables)
+
+    return one
 
 
 def _beginning(molecule: Molecule) -> Molecule:
@@ -166,13 +177,25 @@ def _beginning(molecule: Molecule) -> Molecule:
     )  # fmt: skip
 
 
-def average_uses(molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None) -> Vector:
+def average_uses(
+    molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None, *, n_threads: int = 1
+) -> Vector:
     """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
-    flat = np.zeros(N_SCORES)
-    uses = uses_of(flat)
+    n, factors, before, after = molecule.n, folded.factors, folded.before, folded.after
     wanted = np.zeros((0, 0)) if probabilities is None else probabilities
-    outside(molecule, folded.factors, folded.tables, folded.before, folded.after, uses, wanted)
-    return flat
+    ones, total = np.zeros(n + 2), np.zeros(N_SCORES)
+
+    def one(tile: Tile) -> Vector:
+        flat = np.zeros(N_SCORES)
+        outside(tile, molecule, factors, folded.tables, before, after, ones, uses_of(flat), wanted)
+        return flat
+
+    for tiles in reversed(diagonals(n)):
+        for found in each(one, tiles, n_threads):
+            total += found
+    unpaired = before[:n] * molecule.is_free[1 : n + 1] * after[2:]
+    tables_of(total).external[0] += factors.external_unpaired * float(unpaired.sum()) / before[n]
+    return total
 
 
 def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | None = None) -> NDArray[np.int64]:
