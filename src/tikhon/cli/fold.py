@@ -23,7 +23,7 @@ from tikhon.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tikhon.cli.folding import Given
+    from tikhon.cli.molecules import Given
 
 fold = typer.Typer(
     name="fold", help="Fold RNA: a log-linear model with a learned strength for each kind of structural feature.",
@@ -117,6 +117,7 @@ def predict(
     import sys
 
     from tikhon.cli import folding
+    from tikhon.cli.molecules import Constraints, Molecules, warnings_about
     from tikhon.data.files import check_writable, replacing
     from tikhon.data.rna import STDIN
 
@@ -137,8 +138,8 @@ def predict(
         raise InputError("--constraints -: stdin is for sequences: give the name of a file")
 
     folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
-    molecules: Any = folding.Molecules(file, folder.longest)
-    known = None if constraints is None else folding.Constraints(constraints)
+    molecules: Any = Molecules(file, folder.longest)
+    known = None if constraints is None else Constraints(constraints)
     drawings = []
     if plot is not None or dot_plot is not None:
         from tikhon.report.rna_drawing import dot_plot_svg, structure_svg
@@ -196,7 +197,7 @@ def predict(
     except OSError as error:  # files tell their names; stdout and devices have to be told
         target = "stdout" if to_stdout else str(output)
         raise InputError(f"{target}: cannot be written ({(error.strerror or str(error)).lower()})") from None
-    for message in folding.warnings_about(n_unknown, 0 if known is None else known.crossing):
+    for message in warnings_about(n_unknown, 0 if known is None else known.crossing):
         warn(message)
     if not to_stdout and probabilities != STDOUT:
         print(f"{n_structures} structures of {n_done} sequences: {printable(str(output))}")
@@ -245,7 +246,7 @@ def fit(
 ) -> None:
     """Learn the strengths and the weights of a folding model from known structures, and write a model file."""
     from tikhon import RNAFolder
-    from tikhon.cli.folding import Molecules, with_structures
+    from tikhon.cli.molecules import Molecules, with_structures
     from tikhon.data.files import check_writable
 
     if cv is not None and validation_fraction is not None:
@@ -308,6 +309,7 @@ def evaluate(
     training.
     """
     from tikhon.cli import folding
+    from tikhon.cli.molecules import Molecules, crossing_pairs, warnings_about, with_structures
 
     _check_gamma(gamma)
     folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
@@ -315,7 +317,7 @@ def evaluate(
     found = []
     with progress_bar() as bar:
         bar.start(None, f"reading {data.name}")
-        molecules = folding.with_structures(folding.Molecules(data, folder.longest))
+        molecules = with_structures(Molecules(data, folder.longest))
         bar.start(sum(given.work for given in molecules), "folding")
         for given, scores in zip(
             molecules, folding.in_order(lambda one: folding.scores(folder, wish, one), molecules, jobs), strict=True
@@ -323,7 +325,7 @@ def evaluate(
             found.append(scores)
             bar.advance(given.work, f"folding: {len(found)} of {len(molecules)}")
     n_unknown = sum(given.n_unknown for given in molecules)
-    messages = folding.warnings_about(n_unknown, folding.crossing_pairs(molecules))
+    messages = warnings_about(n_unknown, crossing_pairs(molecules))
     if n_odd := sum(scores.n_odd for scores in found):
         messages.append(f"pairs that the model does not know: {n_odd}; in the log loss they are read as unpaired")
     for message in messages:

@@ -17,14 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tikhon.data.dot_bracket import CROSSING, dot_bracket, n_crossing, partners_of
+from tikhon.cli.molecules import Given, checked_structure
+from tikhon.data.dot_bracket import dot_bracket, partners_of
 from tikhon.data.files import check_writable, reading, replacing
-from tikhon.data.pair_tables import UNKNOWN, bpseq_text, ct_text
-from tikhon.data.rna import OTHER_CODES, PRETRAINED, STDIN, Record, stream_rna
+from tikhon.data.pair_tables import bpseq_text, ct_text
+from tikhon.data.rna import PRETRAINED
 from tikhon.errors import FileFormatError, InputError
 from tikhon.kernels.fold_inside import ANY, NONE, Molecule
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
-from tikhon.models.folding_passes import table_bytes
 from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, molecule, unknown_molecule
 from tikhon.models.folding_weights import folding_weights
 from tikhon.objective import Vector
@@ -34,164 +34,10 @@ Done = TypeVar("Done")
 
 LONGEST = 6000  # as in tikhon.estimators, whose import is what this module avoids; a test compares them
 
-ENDINGS = (".bpseq", ".ct", ".dbn", ".db", ".fa", ".fasta")  # of files that are taken from a directory
 LEAST_PROBABILITY = 1e-6  # of a pair that is written
 MOST_PLOTS = 100
 AHEAD = 4  # molecules for each thread that are folded or wait to be written
 SAMPLE = "sample"
-
-
-# Molecules.
-
-
-@dataclass(frozen=True)
-class Given:
-    """A record, and what messages call it: its file, line and name."""
-
-    where: str
-    record: Record
-
-    @property
-    def label(self) -> str:
-        """The name as one word without characters that files and terminals trip over."""
-        return "".join(mark if mark.isprintable() and mark != " " else "_" for mark in self.record.name)
-
-    @property
-    def n_unknown(self) -> int:
-        return sum(letter in OTHER_CODES for letter in self.record.sequence)
-
-    @property
-    def work(self) -> int:
-        """Time that folding takes, in no unit: loops of 30 letters around each pair, of which there are n^2 / 2."""
-        return len(self.record.sequence) ** 2
-
-
-@dataclass(frozen=True)
-class Molecules:
-    """Those of a file, a directory, or stdin (once only), read when they are asked for."""
-
-    path: Path
-    longest: int
-
-    def __iter__(self) -> Iterator[Given]:
-        for file in _files(self.path):
-            name = "stdin" if file == STDIN else str(file)
-            for record in stream_rna(file):
-                where = f"{name}, line {record.line}: {record.name}"
-                n = len(record.sequence)
-                if n > self.longest:
-                    raise InputError(
-                        f"{where} has {n:,} letters: its tables would take {table_bytes(n) / 1e9:.1f} GB; --longest "
-                        f"{self.longest} refuses it: leave it out, or raise --longest where there is so much memory"
-                    )
-                yield Given(where, record)
-
-
-def _files(path: Path) -> list[Path]:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError(f"{path}: is not a file; write - to read stdin")
-    if not path.is_dir():
-        return [path]
-    found = sorted(one for one in path.iterdir() if one.name.lower().removesuffix(".gz").endswith(ENDINGS))
-    if not found:
-        raise InputError(f"{path}: no file in this directory ends in {', '.join(ENDINGS)}, or one of these and .gz")
-    return found
-
-
-def with_structures(molecules: Iterable[Given]) -> list[Given]:
-    """All molecules; each must have a structure that can be read."""
-    found = list(molecules)
-    for given in found:
-        if given.record.structure is None:
-            raise FileFormatError(f"{given.where} has no structure: write it below the sequence, or give bpseq or ct")
-        checked_structure(given.record.structure, given.where)
-    return found
-
-
-def checked_structure(structure: str, where: str) -> Partners:
-    """Its partners, ANY where it has "?"; pairs that cross are left out."""
-    try:
-        partners = partners_of(structure.replace(UNKNOWN, "."))
-    except InputError as error:
-        raise FileFormatError(f"{where}: {error}") from None
-    for opening, closing in CROSSING.items():
-        if structure.count(opening) != structure.count(closing):
-            raise FileFormatError(
-                f"{where}: the structure has {structure.count(opening)} {opening!r} and {structure.count(closing)} "
-                f"{closing!r}: as many are needed"
-            )
-    return np.where(np.array(list(structure)) == UNKNOWN, ANY, partners)
-
-
-def warnings_about(n_unknown: int, crossing: int) -> list[str]:
-    """What was read as something else."""
-    found = []
-    if n_unknown:
-        found.append(f"letters that are not A, C, G or U: {n_unknown}; they pair with nothing and add nothing")
-    if crossing:
-        found.append(f"pairs that cross others: {crossing}; pseudoknots are read as unpaired")
-    return found
-
-
-def crossing_pairs(molecules: Iterable[Given]) -> int:
-    return sum(n_crossing(given.record.structure or "") for given in molecules)
-
-
-# Constraints.
-
-
-class Constraints:
-    """What is known of the structures: by name where the file has names, else in the order of the molecules."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.given = [
-            Given(f"{path}, line {record.line}: {record.name}", record)
-            for record in stream_rna(path, needs_sequence=False)
-        ]
-        self.crossing = crossing_pairs(self.given)
-        self.in_order = all(given.record.name == f"sequence {n}" for n, given in enumerate(self.given, 1))
-        self.by_name: dict[str, Given] = {}
-        for given in self.given:
-            if given.record.structure is None:
-                raise FileFormatError(f"{given.where} has no structure: write one, with '?' where nothing is known")
-            if given.label in self.by_name:
-                raise FileFormatError(f"{given.where} is there twice: constraints are matched by name")
-            self.by_name[given.label] = given
-
-    def of(self, number: int, given: Given) -> Given | None:
-        """That of a molecule and its number, from 0; None where nothing is known of it."""
-        if self.in_order and number >= len(self.given):
-            raise InputError(
-                f"{self.path}: has {len(self.given)} structures without names, and there are more sequences: write one for "
-                "each, or give them names"
-            )
-        known = self.given[number] if self.in_order else self.by_name.get(given.label)
-        if known is None:
-            return None
-        n, sequence = len(given.record.sequence), known.record.sequence
-        if sequence and _plain(sequence) != _plain(given.record.sequence):
-            raise InputError(f"{known.where} has another sequence than {given.where}: constraints need the same")
-        if len(known.record.structure or "") != n:
-            raise InputError(
-                f"{known.where} has {len(known.record.structure or '')} marks, and {given.where} {n} letters: write a mark for "
-                "each letter"
-            )
-        return known
-
-    def check_all_used(self, names: set[str], count: int) -> None:
-        """Those of no molecule are a mistake."""
-        if self.in_order and len(self.given) > count:
-            raise InputError(f"{self.path}: has {len(self.given)} structures and there are {count} sequences")
-        unused = [] if self.in_order else [given for label, given in self.by_name.items() if label not in names]
-        if unused:
-            raise InputError(
-                f"{unused[0].where} is the name of no sequence ({len(unused)} such): correct it or leave it out"
-            )
-
-
-def _plain(sequence: str) -> str:
-    return sequence.upper().replace("T", "U")
 
 
 # Models.
