@@ -38,9 +38,9 @@ METHODS = (  # tuner, tying, whether structures count as often as CONTRAfold par
     ("gradient", "separate", False),
     ("mm", "grouped", True),
 )
-GRID = tuple(2.0**k for k in range(-5, 6))
+GRID = tuple(2.0**k for k in range(-3, 4))
 FOLDS = 5
-GRADIENT_TOL, GRADIENT_STEPS = 2e-3, 25
+GRADIENT_TOL, GRADIENT_STEPS = 5e-4, 15
 MM_TOL, MM_ROUNDS = 2e-2, 15
 QUICK_LENGTH, QUICK_STEPS = 45, 3
 QUICK = (("gradient", "grouped", False), ("mm", "grouped", False), ("mm", "single", False))
@@ -91,7 +91,7 @@ def _tuner(name: str, max_steps: int) -> Tuner:
     if name == "gradient":
         return Gradient(settle=True, tol=GRADIENT_TOL, max_steps=max_steps)
     if name == "direct":
-        return Direct()
+        return Direct(tol=1e-4)
     return MM(accelerate=False, tol=MM_TOL, max_steps=max_steps)
 
 

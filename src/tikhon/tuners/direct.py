@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from tikhon.objective import Diagonal
+from tikhon.objective import Diagonal, Product, Sketched, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
-from tikhon.solvers.penalised import baseline, gradient_scale
+from tikhon.solvers.penalised import baseline, gradient_scale, penalised
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import finish
 from tikhon.tuners.integrated import IntegratedOut
@@ -17,6 +17,7 @@ from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps, starting_theta
 
 POLISHED = 1e-11  # residual of the last Newton steps
+FIRST_FIT = 1e-2  # residual of the fit that a sketch of the Hessian is made at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +71,11 @@ class Direct:
         integrated = IntegratedOut(problem.objective, groups, self.alpha, self.beta)
         scale = gradient_scale(problem.objective)
         zeros = np.zeros(problem.objective.n_weights)
-        metric = groups.expand(groups.strengths(starting_theta(self.start, groups)))
-        if isinstance(problem.objective, Diagonal):
-            metric = metric + problem.objective.hessian_diagonal(zeros)
-        descent = Descent(
-            memory=self.memory, metric=np.maximum(metric, 1e-8 * max(float(metric.max()), 1.0)), noise=1e-14
-        )
+        begin, metric = self._beginning(problem)
+        descent = Descent(memory=self.memory, metric=metric, noise=1e-14)
         journal = Journal(self, problem)
         saved = journal.resume()
-        state = descent.start(baseline(problem.objective)) if saved is None else DescentState.from_arrays(saved[0])
+        state = descent.start(begin) if saved is None else DescentState.from_arrays(saved[0])
         status: TuneStatus = "max_steps"
         residual = np.inf if np.isnan(state.value) else float(np.linalg.norm(state.gradient)) / scale
         try:
@@ -97,11 +94,28 @@ class Direct:
                 status = "stalled"
         except KeyboardInterrupt:
             status = "interrupted"
-        # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
-        polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
-        weights = polished.weights if polished.value <= state.value else state.x
+        weights, value = state.x, float(state.value)
+        if not isinstance(problem.objective, Sketched):
+            # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
+            polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
+            if polished.value <= value:
+                weights, value = polished.weights, polished.value
         reason = f"gradient {residual:.1e} of its size at the start, tol is {self.tol:.1e}"
         return finish(
             self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
-            criterion=min(polished.value, float(state.value)), status=status, reason=reason,
+            criterion=value, status=status, reason=reason,
         )  # fmt: skip
+
+    def _beginning(self, problem: Problem) -> tuple[Vector, Vector | Product]:
+        """Where to set out, and what to take for the Hessian.
+
+        Where passes are dear: from a fit with the first strengths, with a sketch of the Hessian there.
+        """
+        objective, groups = problem.objective, problem.groups
+        strength = groups.expand(groups.strengths(starting_theta(self.start, groups)))
+        if isinstance(objective, Sketched):
+            weights = problem.solver.minimise(objective, strength, tol=FIRST_FIT).weights
+            return weights, penalised(objective, strength).preconditioner(weights)
+        if isinstance(objective, Diagonal):
+            strength = strength + objective.hessian_diagonal(np.zeros(objective.n_weights))
+        return baseline(objective), np.maximum(strength, 1e-8 * max(float(strength.max()), 1.0))
