@@ -35,12 +35,12 @@ METHODS = (  # tuner, tying, whether structures count as often as CONTRAfold par
     ("direct", "grouped", False),
     ("direct", "single", False),
     ("grid", "single", False),
-    ("gradient", "separate", False),
     ("mm", "grouped", True),
+    ("gradient", "separate", False),
 )
 GRID = tuple(2.0**k for k in range(-3, 4))
 FOLDS = 5
-GRADIENT_TOL, GRADIENT_STEPS = 5e-4, 15
+GRADIENT_TOL, GRADIENT_STEPS, SEPARATE_STEPS = 5e-4, 15, 6  # 708 strengths hardly get further
 MM_TOL, MM_ROUNDS = 2e-2, 15
 QUICK_LENGTH, QUICK_STEPS = 45, 3
 QUICK = (("gradient", "grouped", False), ("mm", "grouped", False), ("mm", "single", False))
@@ -111,6 +111,12 @@ def warm_up() -> None:
     RNAFolder(tuner=None, n_jobs=1).fit(["GGGAAAACCC"], ["(((....)))"]).predict(["GGGAAAACCC"])
 
 
+def _most_steps(tuner: str, tying: str) -> int:
+    if tuner == "mm":
+        return MM_ROUNDS
+    return SEPARATE_STEPS if tying == "separate" else GRADIENT_STEPS
+
+
 def plan(quick: bool) -> Plan:
     methods = QUICK if quick else METHODS
     anchors = [(ANCHOR, "none", parses) for parses in (False, True)]
@@ -121,7 +127,7 @@ def plan(quick: bool) -> Plan:
             params={
                 "tuner": tuner, "tying": tying, "counts_parses": parses, "fold": fold, "cv": 2 if quick else FOLDS,
                 "longest": QUICK_LENGTH if quick else None, "threads": 1 if quick else 2,
-                "max_steps": QUICK_STEPS if quick else MM_ROUNDS if tuner == "mm" else GRADIENT_STEPS,
+                "max_steps": QUICK_STEPS if quick else _most_steps(tuner, tying),
             },
             cost={"gradient": 10, "grid": 10, "mm": 5, "direct": 3}.get(tuner, 1),
         )
