@@ -119,9 +119,9 @@ def _about(made: Plan) -> list[str]:
         "(structure) over the test molecules whose structure the model can have (a loop of more than 30 unpaired letters it "
         "cannot; pairs other than AU, CG, GU count as unpaired). Structures are counted once, or, where it says parses, as "
         "often as CONTRAfold's grammar derives them.",
-        f"Grid and gradient: held-out loss of {made.config['folds']} folds within the training fold; separate strengths get six "
-        "steps. MM and direct: alpha = 0, beta = 1, no hold-out; MM from strengths of 1, every fit in full, until no log strength changes by more than "
-        f"{made.config['mm_tol']:g}. Two threads.",
+        f"Grid and gradient: held-out loss of {made.config['folds']} folds within the training fold; separate strengths get "
+        "six steps. MM and direct: alpha = 0, beta = 1, no hold-out; MM from strengths of 1, every fit in full, until no log "
+        f"strength changes by more than {made.config['mm_tol']:g}. Two threads.",
     ]
 
 
