@@ -9,9 +9,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from tikhon import RNAFolder
 from tikhon.data.rna import PRETRAINED
 from tikhon.data.rna_parameters import write_parameters
+from tikhon.groups import Groups
 
 ROW = "tornado-train-a/grouped"
 
@@ -23,6 +26,9 @@ def main() -> None:
         weights = Path(place) / "weights"
         write_parameters(weights, row["weights"])
         model = RNAFolder.from_parameters(weights)
+    model.groups_ = Groups(
+        model.groups_.index, model.groups_.names, np.full(model.groups_.count, np.nan)
+    )  # all learned
     model.strengths_ = row["strengths"]
     model.tuning_ = replace(
         model.tuning_, tuner="mm", strengths=row["strengths"], seconds=row["seconds"],

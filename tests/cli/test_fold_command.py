@@ -180,9 +180,8 @@ def test_constraints_that_no_structure_agrees_with(run, folder, tmp_path):
     refused.assert_refused("pairs G at 1 with C at 3")
 
 
-def test_without_a_model_it_is_that_of_the_package(run, folder, fasta, known, monkeypatch):
-    monkeypatch.setattr(RNAFolder, "pretrained", classmethod(lambda _: folder.model), raising=False)
-    assert run("fold", "predict", fasta).out == run("fold", "predict", fasta, "-m", folder.file).out
+def test_without_a_model_it_is_that_of_the_package(run, fasta, known):
+    assert said_by(run("fold", "predict", fasta)) == RNAFolder.pretrained().predict(SEQUENCES)
     assert run("fold", "eval", known, "--json").json["model"] == "packaged"
 
 
@@ -494,10 +493,10 @@ def in_new_process(*arguments: object) -> tuple[str, float]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs the times of child processes")
-def test_a_hundred_letters_take_less_than_two_seconds_of_cpu_time(folder, tmp_path):
+def test_a_hundred_letters_take_less_than_two_seconds_of_cpu_time(tmp_path):
     sequence = "".join(np.random.default_rng(0).choice(list("ACGU"), 100))
     path = written(tmp_path / "hundred.fa", f">hundred\n{sequence}\n")
-    arguments = ("fold", "predict", path, "--model", folder.file)
+    arguments = ("fold", "predict", path)
     in_new_process(*arguments)  # compiles, if this machine has not yet
     runs = [in_new_process(*arguments) for _ in range(2)]
     assert runs[0][0] == runs[1][0]

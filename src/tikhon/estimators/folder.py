@@ -366,8 +366,9 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         Examples
         --------
         >>> from tikhon import RNAFolder
-        >>> RNAFolder.pretrained().predict(["GGGCUAUUAGCUCAGUUGGUUAGAGCGCACCCCUGAUAAGGGUGAGGUCGCUGAUUCGAAUUCAGCAUAGCCCA"])
-        ['(((((((..((((.........)))).(((((.......))))).....(((((.......))))))))))))....']
+        >>> phenylalanine = "GCGGAUUUAGCUCAGUUGGGAGAGCGCCAGACUGAAGAUCUGGAGGUCCUGUGUUCGAUCCACAGAAUUCGCACCA"
+        >>> RNAFolder.pretrained().predict([phenylalanine])  # a cloverleaf
+        ['(((((((..((((........)))).(((((.......))))).....(((((.......))))))))))))....']
         """
         header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
         model: Self = restore(cls, header, arrays)
