@@ -239,6 +239,6 @@ def draw(evaluation: Evaluation) -> "Figure":
     bars.set_xscale("log")
     bars.set_yticks(range(len(kinds)), [kind.replace("_", " ") for kind in kinds])
     bars.invert_yaxis()
-    bars.legend(frameon=False)
+    bars.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=3)
     tidy(bars, x_label="strength", y_label="")
     return figure
