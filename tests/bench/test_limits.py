@@ -45,8 +45,9 @@ def test_a_process_that_waits_for_another_ends_with_it(tmp_path):
         f"pathlib.Path({str(written)!r}).write_text(str(other.pid))\n"
         "other.wait()\n"
     )
-    with pytest.raises(OutOfTimeError, match="more than 5 seconds"):
-        in_fresh_process(exec, waits, most_seconds=5.0)
+    # A new process takes up to six seconds to come up where other work fills the machine.
+    with pytest.raises(OutOfTimeError, match="more than 15 seconds"):
+        in_fresh_process(exec, waits, most_seconds=15.0)
     other = int(written.read_text())
     for _ in range(100):
         if not _runs(other):
