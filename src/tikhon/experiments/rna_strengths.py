@@ -131,7 +131,7 @@ def plan(quick: bool) -> Plan:
             },
             cost={"gradient": 10, "grid": 10, "mm": 5, "direct": 3}.get(tuner, 1),
         )
-        for tuner, tying, parses in (*methods, *anchors)
+        for tuner, tying, parses in (*anchors, *methods)
         for fold in OTHER
     ]  # fmt: skip
     config = {
