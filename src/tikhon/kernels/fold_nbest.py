@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four
-from tikhon.kernels.fold_trace import FIRST, MANY, ONE, PAIR, TWO
+from tikhon.kernels.fold_trace import FIRST, MANY, ONE, PAIR, TWO, loop_factor
 
 Numbers = NDArray[np.int32]
 Kept = tuple[float, int, int]  # of a half-decided structure: -prospect, its row, and how many spans are left to do
@@ -55,13 +55,7 @@ def _pair_ways(
             inner = tables.inner[r + 1 + left, c - 1 - right]
             if inner == 0.0:
                 continue
-            factor = factors.loop[left, right]
-            if left == 1 and right == 0:
-                factor = factors.bulge_left[x[i + 1]]
-            elif left == 0 and right == 1:
-                factor = factors.bulge_right[x[j - 1]]
-            elif left == 1 and right == 1:
-                factor = factors.internal[x[i + 1], x[j - 1]]
+            factor = loop_factor(left, right, x[i + 1], x[j - 1], factors)
             number = _add(number, values, spans, closing * factor * inner, PAIR, i + 1 + left, j - 1 - right)
     multi = pair * factors.branch[outer] * factors.multi_closing * tables.two[r + 1, c - 1]
     return _add(number, values, spans, multi, TWO, i + 1, j - 1)

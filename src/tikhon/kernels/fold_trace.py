@@ -24,6 +24,18 @@ def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bo
 
 
 @compiled
+def loop_factor(left: int, right: int, first: int, last: int, factors: Factors) -> float:
+    """Of a bulge or internal loop with so many unpaired letters, ``first`` and ``last`` of them beside its outer pair."""
+    if left == 1 and right == 0:
+        return float(factors.bulge_left[first])
+    if left == 0 and right == 1:
+        return float(factors.bulge_right[last])
+    if left == 1 and right == 1:
+        return float(factors.internal[first, last])
+    return float(factors.loop[left, right])
+
+
+@compiled
 def _choose_loop(
     i: int, j: int, molecule: Molecule, factors: Factors, inner: Array, generator: np.random.Generator, drawn: bool
 ) -> tuple[int, int]:
@@ -36,13 +48,7 @@ def _choose_loop(
             value = inner[i + 1 + left + MARGIN, j - 1 - right + MARGIN]
             if value == 0.0:
                 continue
-            factor = factors.loop[left, right]
-            if left == 1 and right == 0:
-                factor = factors.bulge_left[x[i + 1]]
-            elif left == 0 and right == 1:
-                factor = factors.bulge_right[x[j - 1]]
-            elif left == 1 and right == 1:
-                factor = factors.internal[x[i + 1], x[j - 1]]
+            factor = loop_factor(left, right, x[i + 1], x[j - 1], factors)
             taken, so_far = chosen(factor * value, so_far, generator, drawn)
             if taken:
                 p, q = i + 1 + left, j - 1 - right
