@@ -249,3 +249,11 @@ def test_kinds_that_are_left_out_have_no_weights_and_change_nothing(groups):
 def test_kinds_to_leave_out_that_make_no_sense_are_refused(without, message):
     with pytest.raises(InputError, match=message):
         RNAFolder(without=without).fit(["GGGAAAUCCC"], ["(((....)))"])
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame({"s": ["GGGAAAUCCC"]}), {"s": ["GGGAAAUCCC"]}])
+def test_a_whole_table_is_refused_and_a_column_is_not(table):
+    model = RNAFolder.pretrained()
+    with pytest.raises(InputError, match="give the one column"):
+        model.predict(table)
+    assert len(model.predict(table["s"])) == 1

@@ -49,7 +49,7 @@ def test_the_bootstrap_of_equal_molecules_has_no_spread() -> None:
     assert interval(bootstrap_areas(counts)) == pytest.approx((area(counts), area(counts)))
 
 
-# The original program computes with tables of logarithms (its log Z is off by up to 1e-3), and so do its figures.
+# The original program's log Z is off by 1e-3 (rough logarithms), which probably is why its figures are as well.
 @pytest.mark.parametrize(
     ("counts_parses", "expected", "error"), [(True, (0.6459, 0.7010, 0.7198), 2e-3), (False, (0.6406,), 1e-4)]
 )

@@ -1,7 +1,7 @@
 """What RNAFolder asks of sequences and structures: everything bad is refused here, by an ``InputError``, before any work."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,8 @@ def examples_of(
 def _texts(name: str, values: Any) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{name} must be a list of texts, one for each RNA; this is {type(values).__name__}")
+    if hasattr(values, "columns") or isinstance(values, Mapping):  # to go through one gives the names of its columns
+        raise InputError(f"{name} is a {type(values).__name__}: give the one column of it that has the texts")
     texts = list(values)
     for number, text in enumerate(texts):
         if not isinstance(text, str):
