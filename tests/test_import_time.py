@@ -13,6 +13,9 @@ NOT_FOR_A_FIT = (
     "tikhon.bench",
     "tikhon.experiments",
     "tikhon.testing",
+    "tikhon.estimators.chain",
+    "tikhon.estimators.folder",
+    "numba",
     "sklearn.datasets",
 )
 REPEATS = 3

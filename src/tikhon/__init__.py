@@ -10,7 +10,11 @@ from tikhon._version import __version__
 from tikhon.errors import InputError, TikhonError, TuningWarning
 
 if TYPE_CHECKING:
-    from tikhon.estimators import ChainCRF, LogisticRegression, Ridge, RNAFolder, load
+    from tikhon.estimators.chain import ChainCRF
+    from tikhon.estimators.files import load
+    from tikhon.estimators.folder import RNAFolder
+    from tikhon.estimators.logistic import LogisticRegression
+    from tikhon.estimators.ridge import Ridge
     from tikhon.groups import Groups
     from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
@@ -35,11 +39,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ChainCRF": "tikhon.estimators",
-    "LogisticRegression": "tikhon.estimators",
-    "RNAFolder": "tikhon.estimators",
-    "Ridge": "tikhon.estimators",
-    "load": "tikhon.estimators",
+    "ChainCRF": "tikhon.estimators.chain",
+    "LogisticRegression": "tikhon.estimators.logistic",
+    "RNAFolder": "tikhon.estimators.folder",
+    "Ridge": "tikhon.estimators.ridge",
+    "load": "tikhon.estimators.files",
     "Groups": "tikhon.groups",
     "Auto": "tikhon.tuners",
     "MM": "tikhon.tuners",

@@ -1,24 +1,29 @@
 """Reading model files."""
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import FileFormatError
-from tikhon.estimators.chain import ChainCRF
-from tikhon.estimators.folder import RNAFolder
-from tikhon.estimators.logistic import LogisticRegression
-from tikhon.estimators.ridge import Ridge
 from tikhon.estimators.state import restore
 
-_CLASSES: dict[str, type[LogisticRegression] | type[Ridge] | type[ChainCRF] | type[RNAFolder]] = {
-    "LogisticRegression": LogisticRegression,
-    "Ridge": Ridge,
-    "ChainCRF": ChainCRF,
-    "RNAFolder": RNAFolder,
+if TYPE_CHECKING:
+    from tikhon.estimators.chain import ChainCRF
+    from tikhon.estimators.folder import RNAFolder
+    from tikhon.estimators.logistic import LogisticRegression
+    from tikhon.estimators.ridge import Ridge
+
+# Imported when a file asks for one: see this package's first lines.
+_HOMES = {
+    "LogisticRegression": "tikhon.estimators.logistic",
+    "Ridge": "tikhon.estimators.ridge",
+    "ChainCRF": "tikhon.estimators.chain",
+    "RNAFolder": "tikhon.estimators.folder",
 }
 
 
-def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF | RNAFolder:
+def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF | RNAFolder":
     """The fitted model that ``model.save(path)`` wrote; it predicts the same bits.
 
     Loading runs no code from the file. A file of which any bit was changed, a file of a newer version of tikhon and a
@@ -34,8 +39,9 @@ def load(path: str | os.PathLike[str]) -> LogisticRegression | Ridge | ChainCRF 
     LogisticRegression, Ridge, ChainCRF or RNAFolder
     """
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
-    name = header.get("estimator")
-    if name not in _CLASSES:
-        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_CLASSES)}")
-    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(_CLASSES[name], header, arrays)
+    name = str(header.get("estimator"))
+    if name not in _HOMES:
+        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_HOMES)}")
+    model_class = getattr(import_module(_HOMES[name]), name)
+    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays)
     return model
