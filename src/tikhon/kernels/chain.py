@@ -14,9 +14,10 @@ pass gives those of all marginals, hence a product with the Hessian.
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from tikhon.kernels.compiling import inlined_late
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int32]
@@ -25,11 +26,8 @@ LEAST_SUM = 1e-270  # of scaled probabilities at one position; below, products l
 UNKNOWN = -1  # a label that is not given
 UNREACHED = -np.inf
 
-# Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
-
-@compiled
+@inlined_late
 def exponentials(raw: Array, length: int, n_labels: int, labels: Labels, constrained: bool, ex: Array) -> float:
     """exp(r - max r) of the labels that are allowed, row by row; returns the sum of the maxima.
 
@@ -51,7 +49,7 @@ def exponentials(raw: Array, length: int, n_labels: int, labels: Labels, constra
     return total
 
 
-@compiled
+@inlined_late
 def arrive(before: Array, edges: Array, j: int, into: Array) -> None:
     """into[k] = the sum of before times edges over all states from which a step to k leads: all labels or, for order 2, those
     of label j."""
@@ -78,7 +76,7 @@ def arrive(before: Array, edges: Array, j: int, into: Array) -> None:
         i += 1
 
 
-@compiled
+@inlined_late
 def forward(ex: Array, length: int, edges: Array, alpha: Array, sums: Array) -> float:
     """Scaled forward probabilities; returns the logarithm of the product of the sums, or -inf if one underflows.
 
@@ -117,7 +115,7 @@ def forward(ex: Array, length: int, edges: Array, alpha: Array, sums: Array) -> 
     return logarithm
 
 
-@compiled
+@inlined_late
 def backward(
     ex: Array, length: int, edges: Array, alpha: Array, sums: Array, weight: float, beta: Array, ahead: Array,
     nodes: Array, edge_sums: Array,
@@ -147,7 +145,7 @@ def backward(
     add_steps(length - 1, alpha, ahead, weight, edge_sums)
 
 
-@compiled
+@inlined_late
 def leave(edges: Array, ahead: Array, into: Array) -> None:
     """into[j] = the sum over k of edges[j, k] times what lies ahead: ahead[0, k] or, for order 2, ahead[j, k]."""
     n_labels, width = edges.shape
@@ -169,7 +167,7 @@ def leave(edges: Array, ahead: Array, into: Array) -> None:
         into[j] = x
 
 
-@compiled
+@inlined_late
 def add_steps(count: int, alpha: Array, ahead: Array, weight: float, edge_sums: Array) -> None:
     """edge_sums[h, j, k] += weight times the sum over t < count of alpha[t, h, j] ahead[t, 0 or j, k]."""
     n_before, n_labels, width = edge_sums.shape
@@ -195,7 +193,7 @@ def add_steps(count: int, alpha: Array, ahead: Array, weight: float, edge_sums: 
         t += 1
 
 
-@compiled
+@inlined_late
 def tangent_forward(
     ex: Array, rates: Array, length: int, edges: Array, edge_slopes: Array, alpha: Array, sums: Array, d_alpha: Array,
     d_sums: Array, part: Array,
@@ -235,7 +233,7 @@ def tangent_forward(
     return logarithm
 
 
-@compiled
+@inlined_late
 def tangent_backward(
     ex: Array, rates: Array, length: int, edges: Array, edge_slopes: Array, alpha: Array, sums: Array, d_alpha: Array,
     d_sums: Array, weight: float, beta: Array, d_beta: Array, ahead: Array, d_ahead: Array, part: Array, nodes: Array,

@@ -8,14 +8,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.chain import UNKNOWN, UNREACHED, Array, compiled
+from tikhon.kernels.chain import UNKNOWN, UNREACHED, Array
 from tikhon.kernels.chain_logs import log_forward
 from tikhon.kernels.chain_pass import Lists, Scores, Tokens, longest, score_sequence
+from tikhon.kernels.compiling import compiled, inlined_late
 
 Path = NDArray[np.int32]
 
 
-@compiled
+@inlined_late
 def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
     """Fills ``path`` with the best labels and returns their score; -inf where all are forbidden."""
     n_before, n_labels, width = edge_scores.shape
@@ -77,7 +78,7 @@ def viterbi_pass(
         scores[i] = viterbi(raw, length, weights.edges, paths[start : start + length])
 
 
-@compiled
+@inlined_late
 def follow(back: NDArray[np.int32], length: int, second: int, h: int, k: int, path: Path) -> None:
     """The labels that lead to the state (h, k) at the end."""
     for t in range(length - 1, -1, -1):
@@ -143,7 +144,7 @@ def best_paths(raw: Array, length: int, edge_scores: Array, paths: NDArray[np.in
     return found
 
 
-@compiled
+@inlined_late
 def insert(
     score: float, state: int, rank: int, scores: Array, states: NDArray[np.int32], ranks: NDArray[np.int32]
 ) -> None:
@@ -194,7 +195,7 @@ def draw_paths(raw: Array, length: int, edge_scores: Array, uniforms: Array, pat
     return logarithm
 
 
-@compiled
+@inlined_late
 def choose(logs: Array, count: int, uniform: float) -> int:
     """The first entry at which the shares exp(logs) add up to more than ``uniform`` of their sum."""
     largest = UNREACHED

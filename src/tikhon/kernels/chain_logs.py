@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 
-from tikhon.kernels.chain import UNKNOWN, UNREACHED, Array, Labels, compiled
+from tikhon.kernels.chain import UNKNOWN, UNREACHED, Array, Labels
+from tikhon.kernels.compiling import inlined_late
 
 
-@compiled
+@inlined_late
 def in_logs(
     raw: Array, rates: Array, length: int, labels: Labels, constrained: bool, edge_scores: Array, edge_rates: Array,
     weight: float, tangent: bool, nodes: Array, edge_marginals: Array,
@@ -33,7 +34,7 @@ def in_logs(
     return logarithm
 
 
-@compiled
+@inlined_late
 def log_forward(
     raw: Array, rates: Array, length: int, labels: Labels, constrained: bool, edge_scores: Array, edge_rates: Array,
     log_alpha: Array, d_log_alpha: Array, log_sums: Array, d_log_sums: Array,
@@ -78,7 +79,7 @@ def log_forward(
     return logarithm
 
 
-@compiled
+@inlined_late
 def reach(
     before: Array, d_before: Array, edge_scores: Array, edge_rates: Array, into: int, k: int, score: float, rate: float,
     now: Array, d_now: Array,
@@ -102,7 +103,7 @@ def reach(
     d_now[into, k] = rate + d_total / total
 
 
-@compiled
+@inlined_late
 def spread(
     raw: Array, rates: Array, length: int, edge_scores: Array, edge_rates: Array, log_alpha: Array, d_log_alpha: Array,
     log_sums: Array, d_log_sums: Array, weight: float, tangent: bool, nodes: Array, edge_marginals: Array,

@@ -15,13 +15,13 @@ from tikhon.kernels.chain import (
     UNREACHED,
     Array,
     backward,
-    compiled,
     exponentials,
     forward,
     tangent_backward,
     tangent_forward,
 )
 from tikhon.kernels.chain_logs import in_logs
+from tikhon.kernels.compiling import compiled, inlined_late
 
 
 class Tokens(NamedTuple):
@@ -105,7 +105,7 @@ def mark_seen(
                     seen[features[p] - first, label] = True
 
 
-@compiled
+@inlined_late
 def score(token: int, tokens: Tokens, lists: Lists, weights: Scores, out: Array) -> None:
     """The scores of all labels of a token."""
     weighted = len(tokens.values) > 0
@@ -133,7 +133,7 @@ def score(token: int, tokens: Tokens, lists: Lists, weights: Scores, out: Array)
         p += 1
 
 
-@compiled
+@inlined_late
 def scatter(token: int, tokens: Tokens, lists: Lists, by_label: Array, into: Scores) -> None:
     """The adjoint of ``score``."""
     weighted = len(tokens.values) > 0
@@ -149,7 +149,7 @@ def scatter(token: int, tokens: Tokens, lists: Lists, by_label: Array, into: Sco
             into.sparse[q] += value * by_label[lists.labels[q]]
 
 
-@compiled
+@inlined_late
 def longest(first: int, last: int, tokens: Tokens) -> int:
     """Tokens of the longest of these sequences."""
     most = 0
@@ -158,7 +158,7 @@ def longest(first: int, last: int, tokens: Tokens) -> int:
     return most
 
 
-@compiled
+@inlined_late
 def path_score(raw: Array, length: int, labels: NDArray[np.int32], edge_scores: Array) -> float:
     """The score of the labels given; UNREACHED where one is unknown."""
     n_before = edge_scores.shape[0]
@@ -174,7 +174,7 @@ def path_score(raw: Array, length: int, labels: NDArray[np.int32], edge_scores: 
     return total
 
 
-@compiled
+@inlined_late
 def subtract_path(length: int, labels: NDArray[np.int32], weight: float, nodes: Array, edge_marginals: Array) -> None:
     """Take the labels given out of the marginals."""
     n_before = edge_marginals.shape[0]
@@ -330,7 +330,7 @@ def diagonal_pass(
             scatter_squares(start + t, tokens, lists, nodes[t], into)
 
 
-@compiled
+@inlined_late
 def scatter_squares(token: int, tokens: Tokens, lists: Lists, by_label: Array, into: Scores) -> None:
     """As ``scatter``, with the squares of the features' values."""
     weighted = len(tokens.values) > 0
@@ -346,7 +346,7 @@ def scatter_squares(token: int, tokens: Tokens, lists: Lists, by_label: Array, i
                 into.sparse[q] += value * by_label[lists.labels[q]]
 
 
-@compiled
+@inlined_late
 def score_sequence(
     start: int,
     length: int,

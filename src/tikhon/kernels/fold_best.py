@@ -3,10 +3,11 @@
 The tables mean what they mean in ``fold_inside``, with "all structures" read as "the best structure".
 """
 
-from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four, may_pair
+from tikhon.kernels.compiling import compiled, inlined_late
+from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, four, may_pair
 
 
-@compiled
+@inlined_late
 def largest_product(a: Array, b: Array, n: int) -> float:
     largest = 0.0
     for k in range(n):
@@ -14,7 +15,7 @@ def largest_product(a: Array, b: Array, n: int) -> float:
     return largest
 
 
-@compiled
+@inlined_late
 def best_loop(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array) -> float:
     """As ``loop_sum``."""
     x = molecule.letters

@@ -20,9 +20,10 @@ zeros, so that no loop needs to ask where the molecule ends: the entry of (i, j)
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from tikhon.kernels.compiling import compiled, inlined
 
 Array = NDArray[np.float64]
 
@@ -31,9 +32,6 @@ LONGEST = 30  # unpaired letters of a bulge or internal loop
 SIDE = 32  # of tables of loops: their last row and column, and all that is too long, are 0
 ANY, NONE = -1, 0  # partners: not known, unpaired; else the number of a letter
 index = np.uint64  # see ``dot``
-
-# Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 
 class Molecule(NamedTuple):
@@ -103,13 +101,13 @@ def table_side(n: int) -> int:
     return n + 2 * MARGIN + 2
 
 
-@compiled
+@inlined
 def four(a: int, b: int, c: int, d: int) -> int:
     """Four letters as one number."""
     return ((a * 5 + b) * 5 + c) * 5 + d
 
 
-@compiled
+@inlined
 def may_pair(i: int, j: int, molecule: Molecule) -> bool:
     if j - i - 1 < molecule.least_hairpin or not molecule.can_pair[molecule.letters[i], molecule.letters[j]]:
         return False
@@ -117,7 +115,7 @@ def may_pair(i: int, j: int, molecule: Molecule) -> bool:
     return bool(left in (ANY, j) and right in (ANY, i))
 
 
-@compiled
+@inlined
 def dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """sum_k a[row, start + k] b[b_row, b_start + k] over k < n.
 
@@ -130,13 +128,13 @@ def dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: i
     return total
 
 
-@compiled
+@inlined
 def long_dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """The same where one of the rows goes on with zeros: no numbers are left over from steps of sixteen."""
     return dot(a, row, start, b, b_row, b_start, (n + 15) // 16 * 16)
 
 
-@compiled
+@inlined
 def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """sum_k sum_m a[row + down m, start + k] b[b_row + m, b_start + k] over k < n and eight rows m.
 
@@ -151,7 +149,7 @@ def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_
     return total
 
 
-@compiled
+@inlined
 def in_full(left: int, most_left: int, most_right: int) -> int:
     """Of eight rows from ``left`` on: how many columns they have, a multiple of eight; 0 where what is known cuts them off.
 
@@ -162,7 +160,7 @@ def in_full(left: int, most_left: int, most_right: int) -> int:
     return (LONGEST + 8 - left) // 8 * 8
 
 
-@compiled
+@inlined
 def close_loops(i: int, tile: Tile, molecule: Molecule, factors: Factors, inner: Array, loops: Array) -> None:
     """Fills the row of i in ``loops``, as far as the tile goes.
 

@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four
+from tikhon.kernels.compiling import compiled, inlined_late
+from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, four
 from tikhon.kernels.fold_trace import FIRST, MANY, ONE, PAIR, TWO, loop_factor
 
 Numbers = NDArray[np.int32]
@@ -25,7 +26,7 @@ MOST_LOOPS = (LONGEST + 1) * (LONGEST + 2) // 2  # bulges and internal loops tha
 FIRST_ROOM = 64  # half-decided structures that memory is taken for at first
 
 
-@compiled
+@inlined_late
 def _add(number: int, values: Array, spans: Numbers, value: float, kind: int, i: int, j: int) -> int:
     """One more way, if it is possible, that leaves one span; returns how many there are."""
     if not value > 0.0:  # NaN is what infinities make of zeros
@@ -36,7 +37,7 @@ def _add(number: int, values: Array, spans: Numbers, value: float, kind: int, i:
     return number + 1
 
 
-@compiled
+@inlined_late
 def _pair_ways(
     i: int, j: int, molecule: Molecule, factors: Factors, tables: Tables, values: Array, spans: Numbers
 ) -> int:
@@ -61,7 +62,7 @@ def _pair_ways(
     return _add(number, values, spans, multi, TWO, i + 1, j - 1)
 
 
-@compiled
+@inlined_late
 def _exterior_ways(
     j: int, molecule: Molecule, factors: Factors, tables: Tables, before: Array, values: Array, spans: Numbers
 ) -> int:
@@ -80,7 +81,7 @@ def _exterior_ways(
     return number
 
 
-@compiled
+@inlined_late
 def _ways(
     kind: int, i: int, j: int, molecule: Molecule, factors: Factors, tables: Tables, before: Array, values: Array,
     spans: Numbers,
@@ -118,14 +119,14 @@ def _ways(
     return _add(number, values, spans, tables.pairs[r, c] * branch, PAIR, i, j), tables.one[r, c]
 
 
-@compiled
+@inlined_late
 def _copy(source: Numbers, target: Numbers, n: int) -> None:
     """The first n entries. An assignment of slices would take seconds to compile."""
     for k in range(n):
         target[k] = source[k]
 
 
-@compiled
+@inlined_late
 def _opened(todo: Numbers, depth: int, left: Numbers) -> int:
     """Puts the spans that a way leaves on those to do; returns how many these are."""
     for m in range(2):
@@ -137,7 +138,7 @@ def _opened(todo: Numbers, depth: int, left: Numbers) -> int:
     return depth
 
 
-@compiled
+@inlined_late
 def _with_room(rows: Numbers) -> Numbers:
     """The same rows and as many again."""
     more = np.empty((2 * rows.shape[0], rows.shape[1]), np.int32)
@@ -145,7 +146,7 @@ def _with_room(rows: Numbers) -> Numbers:
     return more
 
 
-@compiled
+@inlined_late
 def _forget(heap: list[Kept], free_rows: list[int], most: int) -> list[Kept]:
     """Those with the best prospects, the best first, which is a heap too."""
     kept = [heappop(heap) for _ in range(most)]

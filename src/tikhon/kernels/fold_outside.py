@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.compiling import compiled, inlined
 from tikhon.kernels.fold_inside import (
     LONGEST,
     MARGIN,
@@ -24,7 +25,6 @@ from tikhon.kernels.fold_inside import (
     Molecule,
     Tables,
     Tile,
-    compiled,
     dot,
     four,
     in_full,
@@ -51,7 +51,7 @@ class Uses(NamedTuple):
     external: Array  # (2,): unpaired letters, pairs
 
 
-@compiled
+@inlined
 def lie_in_loops(
     i: int, tile: Tile, molecule: Molecule, factors: Factors, pairs: Array, loops: Array, inner: Array, junctions: Array,
     uses: Uses,
@@ -89,7 +89,7 @@ def lie_in_loops(
         junctions[c] = total + bulge_left + bulge_right + internal
 
 
-@compiled
+@inlined
 def count_loops(
     i: int, tile: Tile, molecule: Molecule, loops: Array, inner: Array, closers: NDArray[np.int64], sums: Array
 ) -> None:
@@ -122,7 +122,7 @@ def count_loops(
                 sums[index(left), index(first + k)] += o0 * a0 + o1 * a1 + o2 * a2 + o3 * a3
 
 
-@compiled
+@inlined
 def _count_cut_loops(i: int, j: int, molecule: Molecule, outside: float, inner: Array, sums: Array) -> None:
     """The same for one pair, where what is known cuts loops short."""
     most_left, most_right = min(molecule.free_after[i], j - i - 3), molecule.free_before[j]

@@ -7,7 +7,8 @@ leaves all others as they are. So few pairs are left, whatever the length.
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import Array, compiled
+from tikhon.kernels.compiling import compiled
+from tikhon.kernels.fold_inside import Array
 
 
 @compiled

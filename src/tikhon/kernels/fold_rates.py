@@ -8,6 +8,7 @@ and its rate are a pair; sums over rows carry both at once, since memory and not
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.compiling import compiled, inlined
 from tikhon.kernels.fold_inside import (
     LONGEST,
     MARGIN,
@@ -16,7 +17,6 @@ from tikhon.kernels.fold_inside import (
     Factors,
     Molecule,
     Tables,
-    compiled,
     four,
     in_full,
     index,
@@ -27,17 +27,17 @@ from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
 Moving = tuple[float, float]
 
 
-@compiled
+@inlined
 def times(a: Moving, b: Moving) -> Moving:
     return a[0] * b[0], a[0] * b[1] + a[1] * b[0]
 
 
-@compiled
+@inlined
 def plus(a: Moving, b: Moving) -> Moving:
     return a[0] + b[0], a[1] + b[1]
 
 
-@compiled
+@inlined
 def moving_dot(
     a: Array, da: Array, row: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
 ) -> Moving:
@@ -52,7 +52,7 @@ def moving_dot(
     return total, rate + other
 
 
-@compiled
+@inlined
 def long_moving_dot(
     a: Array, da: Array, row: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
 ) -> Moving:
@@ -60,7 +60,7 @@ def long_moving_dot(
     return moving_dot(a, da, row, start, b, db, b_row, b_start, (n + 15) // 16 * 16)
 
 
-@compiled
+@inlined
 def moving_rows_sum(
     a: Array, da: Array, row: int, down: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
 ) -> Moving:
@@ -80,7 +80,7 @@ def moving_rows_sum(
     return total, rate + other
 
 
-@compiled
+@inlined
 def moving_close_loops(
     i: int,
     molecule: Molecule,
@@ -200,7 +200,7 @@ def moving_exterior(
         after[i], d_after[i] = total
 
 
-@compiled
+@inlined
 def moving_lie_in_loops(
     i: int, molecule: Molecule, factors: Factors, rates: Factors, pairs: Array, loops: Array, d_loops: Array, inner: Array,
     d_inner: Array, junctions: Array, d_junctions: Array, d_uses: Uses,
@@ -246,7 +246,7 @@ def moving_lie_in_loops(
         junctions[c], d_junctions[c] = plus(plus(total, bulge_left), plus(bulge_right, internal))
 
 
-@compiled
+@inlined
 def moving_count_loops(
     i: int, molecule: Molecule, loops: Array, d_loops: Array, inner: Array, d_inner: Array, closers: NDArray[np.int64],
     sums: Array, d_sums: Array,
@@ -277,7 +277,7 @@ def moving_count_loops(
                 d_sums[index(left), index(first + k)] += o0 * da0 + o1 * da1 + do0 * a0 + do1 * a1
 
 
-@compiled
+@inlined
 def _moving_count_cut_loops(
     i: int, j: int, molecule: Molecule, outside: Moving, inner: Array, d_inner: Array, sums: Array, d_sums: Array
 ) -> None:

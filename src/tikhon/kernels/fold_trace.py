@@ -9,12 +9,13 @@ term / sum so far, and no list of them is needed.
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, compiled, four
+from tikhon.kernels.compiling import compiled, inlined_late
+from tikhon.kernels.fold_inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, four
 
 PAIR, TWO, MANY, FIRST, ONE = 0, 1, 2, 3, 4  # what a stretch is known to be
 
 
-@compiled
+@inlined_late
 def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bool) -> tuple[bool, float]:
     """Does this term replace the choice, and what all terms, or the largest, come to."""
     if not drawn:
@@ -23,7 +24,7 @@ def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bo
     return term > 0.0 and generator.random() * total < term, total
 
 
-@compiled
+@inlined_late
 def loop_factor(left: int, right: int, first: int, last: int, factors: Factors) -> float:
     """Of a bulge or internal loop with so many unpaired letters, ``first`` and ``last`` of them beside its outer pair."""
     if left == 1 and right == 0:
@@ -35,7 +36,7 @@ def loop_factor(left: int, right: int, first: int, last: int, factors: Factors) 
     return float(factors.loop[left, right])
 
 
-@compiled
+@inlined_late
 def _choose_loop(
     i: int, j: int, molecule: Molecule, factors: Factors, inner: Array, generator: np.random.Generator, drawn: bool
 ) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import compiled, four
+from tikhon.kernels.compiling import compiled
+from tikhon.kernels.fold_inside import four
 from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
 
 

@@ -4,15 +4,13 @@ scipy's take half as long again: it adds to memory where these add to registers,
 over the result at random. Indices are unsigned, so that none has to be looked at for counting from the end.
 """
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.compiling import compiled
+
 Array = NDArray[np.float64]
 Index = NDArray[np.uint32]
-
-# Sums may be reordered, which vectorises them; infinities and NaN keep their meaning.
-compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 
 @compiled
