@@ -3,11 +3,11 @@
 The names below are the public ones. They are imported when first used, so that ``import tikhon`` costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tikhon._version import __version__
 from tikhon.errors import InputError, TikhonError, TuningWarning
+from tikhon.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from tikhon.estimators.chain import ChainCRF
@@ -38,29 +38,24 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {
-    "ChainCRF": "tikhon.estimators.chain",
-    "LogisticRegression": "tikhon.estimators.logistic",
-    "RNAFolder": "tikhon.estimators.folder",
-    "Ridge": "tikhon.estimators.ridge",
-    "load": "tikhon.estimators.files",
-    "Groups": "tikhon.groups",
-    "Auto": "tikhon.tuners",
-    "MM": "tikhon.tuners",
-    "Direct": "tikhon.tuners",
-    "Evidence": "tikhon.tuners",
-    "Gradient": "tikhon.tuners",
-    "LeaveOneOut": "tikhon.tuners",
-    "Grid": "tikhon.tuners",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tikhon' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_when_used(
+    __name__,
+    {
+        "ChainCRF": "tikhon.estimators.chain",
+        "LogisticRegression": "tikhon.estimators.logistic",
+        "RNAFolder": "tikhon.estimators.folder",
+        "Ridge": "tikhon.estimators.ridge",
+        "load": "tikhon.estimators.files",
+        "Groups": "tikhon.groups",
+        "Auto": "tikhon.tuners",
+        "MM": "tikhon.tuners",
+        "Direct": "tikhon.tuners",
+        "Evidence": "tikhon.tuners",
+        "Gradient": "tikhon.tuners",
+        "LeaveOneOut": "tikhon.tuners",
+        "Grid": "tikhon.tuners",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import tikhon
 import tikhon.cli.fit
+import tikhon.cli.fitting
 
 
 def fit_arguments(train, model, *more):
@@ -223,6 +224,7 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(run, train, tm
     run(*fit_arguments(train, tmp_path / "no" / "model")).assert_refused("no directory")
     run(*fit_arguments(train, tmp_path)).assert_refused("is a directory")
     run(*fit_arguments(train, train)).assert_refused("is the file that is read")
+    run(*fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "m")).assert_refused("named for two outputs")
 
 
 def test_cut_gzip_is_refused(run, train, tmp_path):
@@ -253,7 +255,7 @@ def test_interrupt_during_tuning_keeps_the_best_and_goes_on(run, train, tmp_path
 
     arguments = fit_arguments(train, tmp_path / "m", "--groups", "separate", "--checkpoint", tmp_path / "steps")
     with monkeypatch.context() as patch:
-        patch.setattr(tikhon.cli.fit, "show_step", interrupting)
+        patch.setattr(tikhon.cli.fitting, "show_step", interrupting)
         outcome = run(*arguments)
     assert outcome.code == 130
     assert "interrupted; the best so far is in" in outcome.err

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tikhon.cli.fit
+import tikhon.cli.fitting
 from tikhon import RNAFolder
 from tikhon.cli import folding, main
 from tikhon.data.dot_bracket import partners_of
@@ -257,7 +257,7 @@ def test_other_mistakes_are_refused(run, folder, fasta, known, tmp_path):
     run("fold", "eval", fasta, "-m", folder.file).assert_refused("some.fa, line 1: one has no structure")
     run("fold", "fit", fasta, "-m", tmp_path / "m").assert_refused("some.fa, line 1: one has no structure")
     run("fold", "fit", known, "-m", known).assert_refused("is the file that is read")
-    run("fold", "fit", known, "-m", tmp_path / "m", "--export-parameters", tmp_path / "m").assert_refused("two files")
+    run("fold", "fit", known, "-m", tmp_path / "m", "--export-parameters", tmp_path / "m").assert_refused("two outputs")
     run("fold", "fit", known, "-m", tmp_path / "m", "--cv", 2, "--validation-fraction", 0.5).assert_refused("give one")
     run("fold", "fit", known, "-m", tmp_path / "m", "--tuner", "none", "--strength", "x=1").assert_refused("'x'")
     run("fold", "fit", known, "-m", tmp_path / "m", "--tuner", "evidence").assert_refused("'evidence'", "'mm'")
@@ -458,7 +458,7 @@ def test_an_interrupt_keeps_the_best_and_the_same_command_goes_on(run, known, tm
     steps, out = tmp_path / "steps", tmp_path / "m"
     arguments = ("fold", "fit", known, "-m", out, "--tuner", "mm", "--checkpoint", steps)
     with monkeypatch.context() as patch:
-        patch.setattr(tikhon.cli.fit, "show_step", interrupting)
+        patch.setattr(tikhon.cli.fitting, "show_step", interrupting)
         outcome = run(*arguments)
     assert outcome.code == 130
     assert "the best so far is in" in outcome.err

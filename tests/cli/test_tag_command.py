@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tikhon
-import tikhon.cli.fit
+import tikhon.cli.fitting
 from tikhon.data.chunk_scores import chunk_scores
 from tikhon.data.conll import read_conll
 from tikhon.data.token_windows import window_features
@@ -148,7 +148,7 @@ def test_an_interrupt_keeps_the_best_and_the_same_command_goes_on(run, train, tm
     steps, out = tmp_path / "steps", tmp_path / "m"
     arguments = ("tag", "fit", train, "-m", out, "--tuner", "mm", "--checkpoint", steps)
     with monkeypatch.context() as patch:
-        patch.setattr(tikhon.cli.fit, "show_step", interrupting)
+        patch.setattr(tikhon.cli.fitting, "show_step", interrupting)
         outcome = run(*arguments)
     assert outcome.code == 130
     assert "the best so far is in" in outcome.err

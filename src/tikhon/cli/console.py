@@ -88,6 +88,17 @@ def refuse_overwriting(output: Path, sources: Sequence[Path]) -> None:
             raise InputError(f"{output}: is the file that is read; give another name for the output")
 
 
+def claim_outputs(outputs: Sequence[Path], sources: Sequence[Path]) -> None:
+    """Before any work: every output can be written, is no input, and has a name of its own."""
+    from tikhon.data.files import check_writable
+
+    for place, output in enumerate(outputs):
+        check_writable(output)
+        refuse_overwriting(output, sources)
+        if output in outputs[:place]:
+            raise InputError(f"{output}: is named for two outputs: give each its own")
+
+
 class Bar:
     """A progress bar with an ETA, or nothing where nobody would see it."""
 

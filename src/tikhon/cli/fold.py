@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tikhon.cli.console import (
-    Bar,
-    InterruptionError,
-    guarded,
-    printable,
-    progress_bar,
-    refuse_overwriting,
-    warn,
-    write_json,
+from tikhon.cli.console import Bar, InterruptionError, claim_outputs, guarded, printable, progress_bar, warn, write_json
+from tikhon.cli.fitting import (
+    Checkpoint,
+    Folds,
+    HeldOut,
+    Json,
+    ModelFile,
+    Seed,
+    Strength,
+    Threads,
+    Tuner,
+    end_interrupted,
+    fitted,
+    report,
+    tuning_parameters,
 )
-from tikhon.cli.options import TunerName, make_tuner, strengths_by_name
+from tikhon.cli.options import TunerName
 from tikhon.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tikhon.cli.molecules import Given
+    pass
 
 fold = typer.Typer(
     name="fold", help="Fold RNA: a log-linear model with a learned strength for each kind of structural feature.",
@@ -71,8 +75,6 @@ LeastHairpin = Annotated[
     int | None,
     typer.Option(min=0, help="Letters between two that pair, at least (3 for EternaFold); as the model says unless told."),
 ]  # fmt: skip
-Jobs = Annotated[int | None, typer.Option(min=1, help="Threads; all cores unless told.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 @fold.command()
@@ -111,14 +113,14 @@ def predict(
     ] = None,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
-    jobs: Jobs = None,
+    jobs: Threads = None,
 ) -> None:
     """Predict the structure of each sequence."""
     import sys
 
     from tikhon.cli import folding
     from tikhon.cli.molecules import Constraints, Molecules, warnings_about
-    from tikhon.data.files import check_writable, replacing
+    from tikhon.data.files import replacing
     from tikhon.data.rna import STDIN
 
     _check_gamma(gamma)
@@ -128,12 +130,7 @@ def predict(
         raise InputError("--probabilities -: structures go to stdout as well: name a file for them with --output")
     inputs = [path for path in (file, model, constraints) if path is not None]
     named = (output, probabilities, plot, dot_plot)
-    outputs = [path for path in named if path is not None and path != STDOUT]
-    for place, path in enumerate(outputs):
-        check_writable(path)
-        refuse_overwriting(path, inputs)
-        if path in outputs[:place]:
-            raise InputError(f"{path}: is named for two outputs: give each its own")
+    claim_outputs([path for path in named if path is not None and path != STDOUT], inputs)
     if constraints == STDIN:
         raise InputError("--constraints -: stdin is for sequences: give the name of a file")
 
@@ -212,21 +209,13 @@ def fit(
             help="Dot-bracket below each sequence, bpseq or ct, also gzipped; or a directory of such files."
         ),
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="The model file to write, by custom .safetensors.")],
+    model: ModelFile,
     groups: Annotated[GroupsBy, typer.Option(help="Which weights share a strength.")] = GroupsBy.kind,
-    tuner: Annotated[TunerName, typer.Option(help="How the strengths are learned.")] = TunerName.auto,
-    strength: Annotated[
-        list[str] | None, typer.Option(help="Fix a group's strength; repeatable.", metavar="NAME=VALUE")
-    ] = None,
-    cv: Annotated[
-        int | None, typer.Option(min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
-    ] = None,
-    validation_fraction: Annotated[
-        float | None, typer.Option(help="Hold out this share of the molecules instead of cross-validation.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep each step in this file; a killed run goes on from it.")
-    ] = None,
+    tuner: Tuner = TunerName.auto,
+    strength: Strength = None,
+    cv: Folds = None,
+    validation_fraction: HeldOut = None,
+    checkpoint: Checkpoint = None,
     least_hairpin: Annotated[int, typer.Option(min=0, help="Letters between two that pair, at least.")] = 0,
     longest_loop: Annotated[
         int, typer.Option(min=0, max=30, help="Unpaired letters of a bulge or internal loop, at most.")
@@ -240,50 +229,47 @@ def fit(
     export_parameters: Annotated[
         Path | None, typer.Option(help="Write the weights as CONTRAfold's parameters as well.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the splits.")] = 0,
-    jobs: Jobs = None,
+    seed: Seed = 0,
+    jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Learn the strengths and the weights of a folding model from known structures, and write a model file."""
     from tikhon import RNAFolder
-    from tikhon.cli.molecules import Molecules, with_structures
-    from tikhon.data.files import check_writable
+    from tikhon.cli.molecules import Molecules, with_names, with_structures
 
-    if cv is not None and validation_fraction is not None:
-        raise InputError("--cv and --validation-fraction exclude each other: give one")
-    sources = [train]
-    for path in (model, checkpoint, export_parameters):
-        if path is not None:
-            check_writable(path)
-            refuse_overwriting(path, sources)
-            if path in sources:
-                raise InputError(f"{path}: is named for two files: give each its own name")
-            sources.append(path)
+    tuning = tuning_parameters(
+        tuner=tuner, strength=strength, folds=cv, held_out=validation_fraction, checkpoint=checkpoint, seed=seed, jobs=jobs
+    )  # fmt: skip
+    claim_outputs([path for path in (model, checkpoint, export_parameters) if path is not None], [train])
     estimator = RNAFolder(
         groups="kind" if groups is GroupsBy.kind else None,
-        tuner=make_tuner(tuner, checkpoint),
-        strengths=strengths_by_name(strength or []),
         least_hairpin=least_hairpin,
         longest_loop=longest_loop,
         all_pairs=all_pairs,
         longest_sequence=longest,
-        cv=None if validation_fraction is not None else cv or "auto",
-        validation_fraction=0.2 if validation_fraction is None else validation_fraction,
-        random_state=seed,
-        n_jobs=jobs,
+        **tuning,
     )
     with progress_bar() as bar:
         bar.start(None, f"reading {train.name}")
         molecules = with_structures(Molecules(train, longest))
-        messages = _fitted(estimator, molecules, train, checkpoint, bar)
+        sequences = [given.record.sequence for given in molecules]
+        structures = [given.record.structure for given in molecules]
+        messages = fitted(
+            estimator, sequences, structures, train, checkpoint, bar, lambda message: with_names(message, molecules)
+        )
     estimator.save(model)
     if export_parameters is not None:
         estimator.save_parameters(export_parameters)
-    for message in messages:
-        warn(message)
-    _report(estimator, molecules, model, export_parameters, messages, as_json)
-    if estimator.tuning_.status == "interrupted":
-        raise InterruptionError(f"the best so far is in {model}{_how_to_go_on(checkpoint)}")
+    n_letters = sum(map(len, sequences))
+    report(
+        estimator,
+        title=f"folding: {len(molecules)} molecules, {n_letters} letters, {len(estimator.weights_)} weights",
+        about={"molecules": len(molecules), "letters": n_letters},
+        files={"model": model, "parameters": export_parameters},
+        messages=messages,
+        as_json=as_json,
+    )
+    end_interrupted(estimator, model, checkpoint)
 
 
 @fold.command(name="eval")
@@ -300,7 +286,7 @@ def evaluate(
     gamma: Gamma = 6.0,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
-    jobs: Jobs = None,
+    jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Sensitivity, PPV and F1 of predicted pairs and the log loss of structures, as means over molecules.
@@ -365,67 +351,3 @@ def _surveyed(molecules: Any, folder: Any, known: Any) -> int:
     if known is not None:
         known.check_all_used(names, count)
     return work
-
-
-def _fitted(estimator: Any, molecules: "Sequence[Given]", source: Path, checkpoint: Path | None, bar: Bar) -> list[str]:
-    """Fit in place; the warnings, each once."""
-    import warnings
-
-    from tikhon.cli.fit import show_step
-
-    estimator._on_step = show_step(bar, estimator.tuner)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            estimator.fit(
-                [given.record.sequence for given in molecules], [given.record.structure for given in molecules]
-            )
-    except KeyboardInterrupt:
-        if not hasattr(estimator, "tuning_"):
-            raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
-    except ValueError as error:
-        raise InputError(f"{source}: {_with_names(str(error), molecules)}") from error
-    finally:
-        del estimator._on_step
-    return list(dict.fromkeys(_with_names(str(warning.message), molecules) for warning in caught))
-
-
-def _with_names(message: str, molecules: "Sequence[Given]") -> str:
-    """The message with the names of molecules that cannot be learned from in place of their numbers."""
-    import re
-
-    start, found, listed = message.partition("left out: ")
-    named = re.sub(r"(^|\), )([0-9]{1,9})(?= \()", lambda m: f"{m[1]}{molecules[int(m[2])].record.name}", listed)
-    return start + found + named
-
-
-def _report(
-    estimator: Any, molecules: "Sequence[Given]", model: Path, exported: Path | None, messages: list[str], as_json: bool
-) -> None:
-    from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
-
-    rows = group_rows(estimator)
-    n_letters = sum(len(given.record.sequence) for given in molecules)
-    if as_json:
-        write_json(
-            {
-                "model": str(model),
-                "parameters": None if exported is None else str(exported),
-                "molecules": len(molecules),
-                "letters": n_letters,
-                "groups": rows,
-                "tuning": tuning_dict(estimator.tuning_),
-                "warnings": messages,
-            }
-        )
-        return
-    print(f"folding: {len(molecules)} molecules, {n_letters} letters, {sum(row['weights'] for row in rows)} weights")
-    print_groups(rows)
-    print_tuning(estimator.tuning_)
-    print(f"model: {model}")
-    if exported is not None:
-        print(f"parameters: {exported}")
-
-
-def _how_to_go_on(checkpoint: Path | None) -> str:
-    return "" if checkpoint is None else f"; the same command goes on from {checkpoint}"

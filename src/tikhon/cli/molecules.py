@@ -1,6 +1,7 @@
 """Molecules of files, directories and stdin, and what is known of their structures, for ``tikhon fold``."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,3 +163,10 @@ class Constraints:
 
 def _plain(sequence: str) -> str:
     return sequence.upper().replace("T", "U")
+
+
+def with_names(message: str, molecules: Sequence[Given]) -> str:
+    """The message with the names of molecules that cannot be learned from in place of their numbers."""
+    start, found, listed = message.partition("left out: ")
+    named = re.sub(r"(^|\), )([0-9]{1,9})(?= \()", lambda m: f"{m[1]}{molecules[int(m[2])].record.name}", listed)
+    return start + found + named

@@ -1,11 +1,11 @@
 """What the ``tikhon tag`` commands share: sentences, the features that a model was made with, predictions."""
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tikhon.cli.console import Bar, InterruptionError, write_json
+from tikhon.cli.console import Bar
+from tikhon.cli.fitting import fitted, report
 from tikhon.cli.loading import load_model
 from tikhon.data.chunk_scores import ChunkCounts, ChunkScores
 from tikhon.data.conll import Sentence, read_conll
@@ -35,61 +35,35 @@ def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker
     return window_features(n_columns, spelling=features == "spelling" or (features == "auto" and n_columns == 1))
 
 
-def fitted(
+def fitted_tagger(
     estimator: Any, sentences: Sequence[Sentence], maker: FeatureMaker, source: Path, checkpoint: Path | None, bar: Bar
 ) -> list[str]:
     """Fit in place; the warnings, each once."""
-    from tikhon.cli.fit import show_step
-
     bar.start(len(sentences), "making features")
     X = []
     for sentence in sentences:
         X.append(maker.features(sentence))
         bar.advance(1, "making features")
     y = [list(sentence.columns[-1]) for sentence in sentences]
-    estimator._on_step = show_step(bar, estimator.tuner)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            estimator.fit(X, y)
-    except KeyboardInterrupt:
-        if not hasattr(estimator, "tuning_"):
-            again = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
-            raise InterruptionError(f"no model was written{again}") from None
-    except ValueError as error:
-        raise InputError(f"{source}: {error}") from error
-    finally:
-        del estimator._on_step
+    messages = fitted(estimator, X, y, source, checkpoint, bar)
     estimator.recipe_ = maker.as_json()
-    return list(dict.fromkeys(str(warning.message) for warning in caught))
+    return messages
 
 
-def report(estimator: Any, sentences: Sequence[Sentence], model: Path, messages: list[str], as_json: bool) -> None:
-    from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
-
-    rows = group_rows(estimator)
-    n_tokens = sum(map(len, sentences))
-    if as_json:
-        write_json(
-            {
-                "model": str(model),
-                "sentences": len(sentences),
-                "tokens": n_tokens,
-                "labels": estimator.classes_.tolist(),
-                "features": len(estimator.feature_names_),
-                "groups": rows,
-                "tuning": tuning_dict(estimator.tuning_),
-                "warnings": messages,
-            }
-        )
-        return
-    print(
-        f"{len(sentences)} sentences, {n_tokens} tokens, {len(estimator.classes_)} labels, "
-        f"{len(estimator.feature_names_)} features, {sum(row['weights'] for row in rows)} weights"
+def report_tagger(
+    estimator: Any, sentences: Sequence[Sentence], model: Path, messages: list[str], as_json: bool
+) -> None:
+    n_tokens, n_features = sum(map(len, sentences)), len(estimator.feature_names_)
+    labels = estimator.classes_.tolist()
+    report(
+        estimator,
+        title=f"{len(sentences)} sentences, {n_tokens} tokens, {len(labels)} labels, {n_features} features, "
+        f"{len(estimator.groups_.index)} weights",
+        about={"sentences": len(sentences), "tokens": n_tokens, "labels": labels, "features": n_features},
+        files={"model": model},
+        messages=messages,
+        as_json=as_json,
     )
-    print_groups(rows)
-    print_tuning(estimator.tuning_)
-    print(f"model: {model}")
 
 
 def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:

@@ -1,0 +1,111 @@
+"""What ``tikhon fit``, ``tag fit`` and ``fold fit`` share: options, checks before the work, the fit, the report."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tikhon.cli.console import Bar, InterruptionError, warn, write_json
+from tikhon.cli.options import TunerName, make_tuner, strengths_by_name
+from tikhon.errors import InputError
+
+if TYPE_CHECKING:
+    from tikhon.results import Step
+
+ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model file to write, by custom .safetensors.")]
+Tuner = Annotated[TunerName, typer.Option(help="How the strengths are learned.")]
+Strength = Annotated[list[str] | None, typer.Option(help="Fix a group's strength; repeatable.", metavar="NAME=VALUE")]
+Folds = Annotated[
+    int | None, typer.Option("--cv", min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
+]
+HeldOut = Annotated[
+    float | None,
+    typer.Option("--validation-fraction", help="Hold out this share of the data instead of cross-validation."),
+]
+Checkpoint = Annotated[Path | None, typer.Option(help="Keep each step in this file; a killed run goes on from it.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the splits.")]
+Threads = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads; all cores unless told.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def tuning_parameters(
+    *, tuner: TunerName, strength: Sequence[str] | None, folds: int | None, held_out: float | None, checkpoint: Path | None,
+    seed: int, jobs: int | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The parameters of an estimator that these options stand for."""
+    if folds is not None and held_out is not None:
+        raise InputError("--cv and --validation-fraction exclude each other: give one")
+    return {
+        "tuner": make_tuner(tuner, checkpoint),
+        "strengths": strengths_by_name(strength or []),
+        "cv": None if held_out is not None else folds or "auto",
+        "validation_fraction": 0.2 if held_out is None else held_out,
+        "random_state": seed,
+        "n_jobs": jobs,
+    }
+
+
+def fitted(
+    estimator: Any, X: Any, y: Any, source: Path | str, checkpoint: Path | None, bar: Bar,
+    in_words: Callable[[str], str] = str,
+) -> list[str]:  # fmt: skip
+    """Fit in place; the warnings, each once. ``in_words`` puts names of the file in place of numbers of rows or columns."""
+    estimator._on_step = show_step(bar, estimator.tuner)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            estimator.fit(X, y)
+    except KeyboardInterrupt:
+        if not hasattr(estimator, "tuning_"):  # interrupted before there was anything to keep
+            raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
+    except ValueError as error:
+        raise InputError(f"{source}: {in_words(str(error))}") from error
+    finally:
+        del estimator._on_step
+    return list(dict.fromkeys(in_words(str(warning.message)) for warning in caught))
+
+
+def show_step(bar: Bar, tuner: Any) -> Callable[["Step"], None]:
+    most = getattr(tuner, "max_steps", None) or len(getattr(tuner, "values", ())) or None
+    name = "fitting" if tuner is None else f"tuning ({tuner.name})"
+    bar.start(most, name)
+
+    def show(step: "Step") -> None:
+        bar.advance(1, f"{name}: step {step.number}, criterion {step.criterion:.6g}")
+
+    return show
+
+
+def report(
+    estimator: Any, *, title: str, about: Mapping[str, Any], files: Mapping[str, Path | None], messages: Sequence[str],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """What was learned, from what, and the files that hold it."""
+    from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
+
+    for message in messages:
+        warn(message)
+    rows = group_rows(estimator)
+    if as_json:
+        written = {kind: None if path is None else str(path) for kind, path in files.items()}
+        tuning = tuning_dict(estimator.tuning_)
+        write_json({**written, **about, "groups": rows, "tuning": tuning, "warnings": list(messages)})
+        return
+    print(title)
+    print_groups(rows)
+    print_tuning(estimator.tuning_)
+    for kind, path in files.items():
+        if path is not None:
+            print(f"{kind}: {path}")
+
+
+def end_interrupted(estimator: Any, model: Path, checkpoint: Path | None) -> None:
+    """The exit code of Ctrl-C where one cut the tuning short."""
+    if estimator.tuning_.status == "interrupted":
+        raise InterruptionError(f"the best so far is in {model}{_how_to_go_on(checkpoint)}")
+
+
+def _how_to_go_on(checkpoint: Path | None) -> str:
+    return "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
