@@ -197,7 +197,7 @@ def test_what_cannot_be_learned_from_is_named():
         "1 of 9 structures cannot be learned from and are left out: 6 (the loop that letters 1 and 38 close has 31"
         in messages
     )
-    assert "pairs of y that are not AU, CG or GU: 1" in messages
+    assert "pairs of y that the model does not know, such as GA: 1" in messages
     assert "drawn with other brackets than ( and ): 1" in messages
 
 
@@ -257,3 +257,37 @@ def test_a_whole_table_is_refused_and_a_column_is_not(table):
     with pytest.raises(InputError, match="give the one column"):
         model.predict(table)
     assert len(model.predict(table["s"])) == 1
+
+
+def test_what_is_not_known_is_neither_right_nor_wrong():
+    model = RNAFolder.pretrained()
+    (found,) = model.predict(["GGGAAAUCCC"])
+    assert "(" in found
+    assert model.score(["GGGAAAUCCC"], ["?" * 10]) == 1.0
+    assert model.score(["GGGAAAUCCC"], ["?" + found[1:-1] + "?"]) == 1.0
+    assert model.score(["GGGAAAUCCC"], ["." * 10]) == 0.0
+
+
+def test_pairs_that_the_model_does_not_know_count_as_unpaired_in_likelihoods(model):
+    with_it, without = (model.log_likelihood(["GGAAAAAC"], [y]) for y in ("(.....).", "........"))
+    assert with_it == without
+
+
+def test_iterators_are_lists():
+    X, y = ["GGGAAAUCCC", "GCGCAAGCGC"], ["(((....)))", "((((..))))"]
+    model = RNAFolder(tuner=None, n_jobs=1).fit(iter(X), iter(y))
+    assert model.weights_ == RNAFolder(tuner=None, n_jobs=1).fit(X, y).weights_
+    assert model.score(iter(X), iter(y)) == model.score(X, y)
+    assert model.log_likelihood(iter(X), iter(y)) == model.log_likelihood(X, y)
+
+
+def test_nothing_to_learn_from_says_why():
+    with pytest.raises(InputError, match=r"all are left out: 0 \(letters 1 and 3 are closer than 3 letters\)"):
+        RNAFolder(tuner=None, least_hairpin=3).fit(["GAC"], ["(.)"])
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2])
+def test_numbers_of_threads_are_checked_where_they_are_used(n_jobs):
+    model = RNAFolder.pretrained().set_params(n_jobs=n_jobs)
+    with pytest.raises(InputError, match=f"n_jobs={n_jobs}"):
+        model.predict(["GGGAAAUCCC"])

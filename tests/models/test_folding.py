@@ -163,6 +163,16 @@ def test_the_scale_follows_the_scores(size):
     assert log_z("A" * 700, weights, Rules()) == pytest.approx(700 * size, rel=1e-12, abs=1e-9)
 
 
+@pytest.mark.parametrize("size", [-11.0, -9.2, 9.8, 11.5])
+def test_products_do_not_square_a_scaled_sum(size, rng):
+    """The scale is guessed for scores of 0, so that Z is near the ends of its range; one structure has no curvature."""
+    names = folding_weights().names
+    weights = np.zeros(708)
+    weights[names.index("external_unpaired")] = size
+    objective = objective_of("A" * 40, np.full(40, -1), Rules())
+    assert np.abs(objective.hessian_at(weights)(rng.normal(size=708))).max() < 1e-9
+
+
 def test_long_molecules_stay_finite(rng):
     weights = 0.5 * rng.normal(size=708)
     sequence = a_sequence(rng, 1200)

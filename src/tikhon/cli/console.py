@@ -95,7 +95,7 @@ def claim_outputs(outputs: Sequence[Path], sources: Sequence[Path]) -> None:
     for place, output in enumerate(outputs):
         check_writable(output)
         refuse_overwriting(output, sources)
-        if output in outputs[:place]:
+        if any(output.resolve() == other.resolve() or same_file(output, other) for other in outputs[:place]):
             raise InputError(f"{output}: is named for two outputs: give each its own")
 
 

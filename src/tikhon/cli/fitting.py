@@ -57,8 +57,8 @@ def fitted(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             estimator.fit(X, y)
-    except KeyboardInterrupt:
-        if not hasattr(estimator, "tuning_"):  # interrupted before there was anything to keep
+    except KeyboardInterrupt as interrupt:
+        if not interrupt.args:  # estimators give a reason where they kept the best until then
             raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
     except ValueError as error:
         raise InputError(f"{source}: {in_words(str(error))}") from error

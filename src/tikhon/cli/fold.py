@@ -3,7 +3,7 @@
 from contextlib import ExitStack, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +25,6 @@ from tikhon.cli.fitting import (
 )
 from tikhon.cli.options import TunerName
 from tikhon.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 fold = typer.Typer(
     name="fold", help="Fold RNA: a log-linear model with a learned strength for each kind of structural feature.",
@@ -93,7 +90,7 @@ def predict(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="sample: seed of what is drawn.")] = 0,
     constraints: Annotated[
         Path | None,
-        typer.Option(help="Structures with '?' where nothing is known: by name, or without names in the same order."),
+        typer.Option(help="Structures with '?' where nothing is known: by name (of a table or its file), or in order."),
     ] = None,
     file_format: Annotated[
         StructureFormat, typer.Option("--format", help="How structures are written.")
@@ -119,8 +116,8 @@ def predict(
     import sys
 
     from tikhon.cli import folding
-    from tikhon.cli.molecules import Constraints, Molecules, warnings_about
-    from tikhon.data.files import replacing
+    from tikhon.cli.molecules import Constraints, Molecules, files_of, warnings_about
+    from tikhon.data.files import Stdout, replacing
     from tikhon.data.rna import STDIN
 
     _check_gamma(gamma)
@@ -128,7 +125,7 @@ def predict(
         raise InputError(f"--samples: --method {method} gives one structure: write --method sample")
     if probabilities == STDOUT and output in (None, STDOUT):
         raise InputError("--probabilities -: structures go to stdout as well: name a file for them with --output")
-    inputs = [path for path in (file, model, constraints) if path is not None]
+    inputs = [*files_of(file), *(path for path in (model, constraints) if path is not None)]
     named = (output, probabilities, plot, dot_plot)
     claim_outputs([path for path in named if path is not None and path != STDOUT], inputs)
     if constraints == STDIN:
@@ -163,9 +160,9 @@ def predict(
             bar = stack.enter_context(
                 nullcontext(Bar(None)) if to_stdout and sys.stdout.isatty() else progress_bar()
             )  # the structures themselves show how far it is
-            stdout = sys.stdout.buffer
-            out = stdout if to_stdout else stack.enter_context(replacing(output or STDOUT))
-            table = None
+            stdout = Stdout()
+            out: Any = stdout if to_stdout else stack.enter_context(replacing(output or STDOUT))
+            table: Any = None
             if probabilities is not None:
                 table = stdout if probabilities == STDOUT else stack.enter_context(replacing(probabilities))
                 table.write(folding.PROBABILITY_HEADER.encode())
@@ -189,11 +186,6 @@ def predict(
         raise InterruptionError(
             f"the structures of {n_done} sequences were printed" if to_stdout else "no structures were written"
         ) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # files tell their names; stdout and devices have to be told
-        target = "stdout" if to_stdout else str(output)
-        raise InputError(f"{target}: cannot be written ({(error.strerror or str(error)).lower()})") from None
     for message in warnings_about(n_unknown, 0 if known is None else known.crossing):
         warn(message)
     if not to_stdout and probabilities != STDOUT:
@@ -235,12 +227,12 @@ def fit(
 ) -> None:
     """Learn the strengths and the weights of a folding model from known structures, and write a model file."""
     from tikhon import RNAFolder
-    from tikhon.cli.molecules import Molecules, with_names, with_structures
+    from tikhon.cli.molecules import Molecules, files_of, with_names, with_structures
 
     tuning = tuning_parameters(
         tuner=tuner, strength=strength, folds=cv, held_out=validation_fraction, checkpoint=checkpoint, seed=seed, jobs=jobs
     )  # fmt: skip
-    claim_outputs([path for path in (model, checkpoint, export_parameters) if path is not None], [train])
+    claim_outputs([path for path in (model, checkpoint, export_parameters) if path is not None], files_of(train))
     estimator = RNAFolder(
         groups="kind" if groups is GroupsBy.kind else None,
         least_hairpin=least_hairpin,

@@ -1,4 +1,4 @@
-"""What the ``tikhon fold`` commands share: molecules of files, constraints, models, structures and their files.
+"""What the ``tikhon fold`` commands share: models, folding, files of structures and drawings, scores.
 
 Folding goes straight to the model of tikhon.models: the estimator stands on scikit-learn, and to import that takes longer than
 to fold a molecule of a hundred letters. Fitting uses the estimator.
@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tikhon.cli.molecules import Given, checked_structure
 from tikhon.data.dot_bracket import dot_bracket, partners_of
@@ -23,9 +22,19 @@ from tikhon.data.files import check_writable, reading, replacing
 from tikhon.data.pair_tables import bpseq_text, ct_text
 from tikhon.data.rna import PRETRAINED
 from tikhon.errors import FileFormatError, InputError
-from tikhon.kernels.fold_inside import ANY, NONE, Molecule
+from tikhon.kernels.fold_inside import NONE, Molecule
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
-from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, molecule, unknown_molecule
+from tikhon.models.folding_structures import (
+    Partners,
+    Rules,
+    encoded,
+    known_pairs,
+    molecule,
+    pair_counts,
+    share,
+    strangers,
+    unknown_molecule,
+)
 from tikhon.models.folding_weights import folding_weights
 from tikhon.objective import Vector
 
@@ -36,6 +45,7 @@ LONGEST = 6000  # as in tikhon.estimators, whose import is what this module avoi
 
 LEAST_PROBABILITY = 1e-6  # of a pair that is written
 MOST_PLOTS = 100
+LONGEST_NAME = 100  # of a molecule, as part of a file's
 AHEAD = 4  # molecules for each thread that are folded or wait to be written
 SAMPLE = "sample"
 
@@ -58,7 +68,7 @@ class Folder:
         partners = checked_structure(known.record.structure or "", known.where)
         places = np.flatnonzero(partners > NONE)
         near = places[np.abs(places - partners[places] + 1) <= self.rules.least_hairpin]
-        odd = np.concatenate([self.strangers(letters, partners), near])
+        odd = np.concatenate([strangers(letters, partners, self.rules), near])
         if len(odd):
             i, sequence = int(odd[0]), given.record.sequence
             j = int(partners[i]) - 1
@@ -66,13 +76,7 @@ class Folder:
                 f"{known.where} pairs {sequence[i]} at {i + 1} with {sequence[j]} at {j + 1}, which the model does not allow: "
                 "write '?' for both"
             )
-        return molecule(letters, self.rules, partners, np.zeros(len(letters), bool))
-
-    def strangers(self, letters: Letters, partners: Partners) -> NDArray[np.intp]:
-        """Places, from 0, of letters whose partner is one that they cannot pair with."""
-        places = np.flatnonzero(partners > NONE)
-        odd: NDArray[np.intp] = places[~self.rules.can_pair()[letters[places], letters[partners[places] - 1]]]
-        return odd
+        return molecule(letters, self.rules, partners)
 
 
 def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | None = None) -> Folder:
@@ -112,19 +116,9 @@ def _model_file(path: Path) -> Folder:
 
 
 def _parameter_file(path: Path) -> Folder:
-    from tikhon.data.rna_parameters import read_parameters
+    from tikhon.data.rna_parameters import read_weights
 
-    names, given = folding_weights().names, read_parameters(path)
-    for what, odd in (
-        ("lacks", [n for n in names if n not in given]),
-        ("has the unknown", sorted({*given} - {*names})),
-    ):
-        if odd:
-            raise FileFormatError(
-                f"{path}: {what} weight {odd[0]!r} ({len(odd)} in all): give a model file of tikhon fold fit, or all "
-                f"{len(names)} parameters of CONTRAfold or EternaFold"
-            )
-    return Folder(np.array([given[name] for name in names]), Rules(), LONGEST)
+    return Folder(read_weights(path, folding_weights().names), Rules(), LONGEST)
 
 
 # Folding.
@@ -232,12 +226,12 @@ class Plots:
             raise InputError(f"{option}: there are more than {MOST_PLOTS} sequences: draw fewer at a time")
         self.paths = [path]
         if len(molecules) > 1:
-            words = ["".join(m if m.isalnum() or m in "._-" else "_" for m in given.label) for given in molecules]
-            places = [words[:number].count(word) for number, word in enumerate(words)]
-            self.paths = [
-                path.with_name(f"{path.stem}-{word[:100]}{f'-{place + 1}' if place else ''}.svg")
-                for word, place in zip(words, places, strict=True)
-            ]
+            words: dict[str, None] = {}
+            for given in molecules:
+                word = "".join(m if m.isalnum() or m in "._-" else "_" for m in given.label)[:LONGEST_NAME]
+                names = chain([word], (f"{word}-{number}" for number in count(2)))
+                words[next(name for name in names if name not in words)] = None
+            self.paths = [path.with_name(f"{path.stem}-{word}.svg") for word in words]
         for one in self.paths:
             check_writable(one)
 
@@ -271,24 +265,15 @@ def scores(folder: Folder, wish: Wish, given: Given) -> Scores:
     """Predicted pairs of letters of which nothing is known are neither right nor wrong."""
     folded = fold(folder, wish, 0, given, None)
     truth = checked_structure(given.record.structure or "", given.where)
-    guess = partners_of(folded.structures[0])
-    guess[(truth == ANY) | ((guess > NONE) & (truth[guess - 1] == ANY))] = NONE
-    right, true, told = (
-        int(np.sum(mask)) // 2 for mask in ((truth == guess) & (truth > NONE), truth > NONE, guess > NONE)
-    )
-    letters, known, rules = encoded(given.record.sequence), truth.copy(), folder.rules
-    odd = folder.strangers(letters, truth)
-    known[odd] = NONE
-    agreeing = molecule(letters, rules, known, np.zeros(len(letters), bool))
+    right, true, told = pair_counts(truth, partners_of(folded.structures[0]))
+    letters, rules = encoded(given.record.sequence), folder.rules
+    agreeing = molecule(letters, rules, known_pairs(letters, truth, rules))
     log_z = folded.log_z
     if log_z is None:
         log_z = log_partition(unknown_molecule(letters, rules), folder.weights, rules.longest_loop)
     log_agreeing = log_partition(agreeing, folder.weights, rules.longest_loop)
     return Scores(
-        sensitivity=_share(right, true), ppv=_share(right, told), f1=_share(2 * right, true + told),
-        log_loss=None if log_agreeing is None or log_z is None else log_z - log_agreeing, n_odd=len(odd) // 2,
+        sensitivity=share(right, true), ppv=share(right, told), f1=share(2 * right, true + told),
+        log_loss=None if log_agreeing is None or log_z is None else log_z - log_agreeing,
+        n_odd=len(strangers(letters, truth, rules)) // 2,
     )  # fmt: skip
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0

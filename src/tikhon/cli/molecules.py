@@ -48,7 +48,7 @@ class Molecules:
     longest: int
 
     def __iter__(self) -> Iterator[Given]:
-        for file in _files(self.path):
+        for file in files_of(self.path):
             name = "stdin" if file == STDIN else str(file)
             for record in stream_rna(file):
                 where = f"{name}, line {record.line}: {record.name}"
@@ -61,7 +61,8 @@ class Molecules:
                 yield Given(where, record)
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or those of a directory."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError(f"{path}: is not a file; write - to read stdin")
     if not path.is_dir():

@@ -116,10 +116,8 @@ def predict(
     jobs: Threads = None,
 ) -> None:
     """Add a column with the predicted label to each token."""
-    import sys
-
     from tikhon.cli.tagging import load_tagger, predictions, read_for_tagger, write_columns
-    from tikhon.data.files import replacing
+    from tikhon.data.files import Stdout, replacing
 
     destination = None if output is None or str(output) == "-" else output
     if destination is not None:
@@ -130,8 +128,7 @@ def predict(
         bar.start(None, "labelling")
         columns = predictions(tagger, maker, sentences, probability=probability)
     if destination is None:
-        sys.stdout.flush()
-        write_columns(sys.stdout.buffer, sentences, columns)
+        write_columns(Stdout(), sentences, columns)
     else:
         with replacing(destination) as file:
             write_columns(file, sentences, columns)

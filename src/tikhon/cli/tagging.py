@@ -9,6 +9,7 @@ from tikhon.cli.fitting import fitted, report
 from tikhon.cli.loading import load_model
 from tikhon.data.chunk_scores import ChunkCounts, ChunkScores
 from tikhon.data.conll import Sentence, read_conll
+from tikhon.data.files import Stdout
 from tikhon.data.token_windows import FeatureMaker, read_template, window_features
 from tikhon.errors import FileFormatError, InputError
 
@@ -111,7 +112,9 @@ def predictions(
     return [labels, shares] if probability else [labels]
 
 
-def write_columns(file: IO[bytes], sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]) -> None:
+def write_columns(
+    file: IO[bytes] | Stdout, sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]
+) -> None:
     """The sentences with more columns, apart by tabs."""
     for i, sentence in enumerate(sentences):
         added = [column[i] for column in columns]

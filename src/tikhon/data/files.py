@@ -3,6 +3,7 @@
 import gzip
 import os
 import secrets
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,7 +42,8 @@ def check_writable(path: Path) -> None:
         raise InputError(f"{path}: is a directory; give the name of a file")
     if not folder.is_dir():
         raise InputError(f"{path}: there is no directory {folder}")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    keeps_place = path.exists() and not path.is_file()  # a pipe or a device: nothing is made beside it
+    if not (keeps_place or os.access(folder, os.W_OK)) or (path.exists() and not os.access(path, os.W_OK)):
         raise InputError(f"{path}: cannot be written (permission denied)")
 
 
@@ -53,28 +55,51 @@ def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     check_writable(path)
-    if path.exists() and not path.is_file():  # a pipe or a device keeps its place
-        with path.open("wb") as device:
+    if path.exists() and not path.is_file():
+        with _named(path, "cannot be written"), path.open("wb") as device:
             yield device
         return
     path = Path(os.path.realpath(path))  # through a symbolic link, not in its place
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        with beside.open("wb") as raw:
-            if zipped and path.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
-                    yield cast(IO[bytes], packed)
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        beside.replace(path)
-        _flush_folder(path.parent)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_cause(error)}); what was there before is unchanged") from None
+        with _named(path, "cannot be written", "; what was there before is unchanged"):
+            with beside.open("wb") as raw:
+                if zipped and path.suffix == ".gz":
+                    with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
+                        yield cast(IO[bytes], packed)
+                else:
+                    yield raw
+                raw.flush()
+                os.fsync(raw.fileno())
+            beside.replace(path)
+            _flush_folder(path.parent)
     finally:
         with suppress(OSError):
             beside.unlink()
+
+
+class Stdout:
+    """Standard output in bytes; what goes wrong with it is told by its name."""
+
+    def write(self, data: bytes) -> int:
+        with _named("stdout", "cannot be written"):
+            sys.stdout.flush()
+            return sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        with _named("stdout", "cannot be written"):
+            sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _named(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
+    """An error of the system with the name of the file. A reader that has gone is none: whoever prints knows what to do."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{what}: {wrong} ({_cause(error)}){more}") from None
 
 
 def _flush_folder(folder: Path) -> None:

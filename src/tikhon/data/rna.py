@@ -67,7 +67,7 @@ def stream_rna(path: Path, *, any_letter: bool = False, needs_sequence: bool = T
         seen, kind = _kind(lines)
         every = chain(seen, lines)
         kind = kind or _kind_by_name(path)
-        if kind is None:
+        if kind in (None, "plain"):
             found = records(every, source, any_letter=any_letter, needs_sequence=needs_sequence)
         else:
             tables = (read_bpseq if kind == "bpseq" else read_ct)(every, source)
@@ -153,7 +153,7 @@ def _check_letters(letters: str, where: str, before: int) -> None:
 
 
 def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
-    """Whether the lines are rows of bpseq or ct (None: neither), and those that had to be looked at."""
+    """Whether the lines are rows of bpseq or ct, or plain (None: it cannot be told), and those that had to be looked at."""
     seen = []
     for number, line in lines:
         seen.append((number, line))
@@ -161,7 +161,7 @@ def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
         if kind is not None:
             return seen, kind
         if text.startswith(">") or (text and (_LETTERS.issuperset(text) or _MARKS.issuperset(text))):
-            break
+            return seen, "plain"
     return seen, None
 
 

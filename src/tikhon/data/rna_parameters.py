@@ -1,8 +1,11 @@
 """Parameter files of CONTRAfold and EternaFold: a name and a value on each line."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tikhon.data.files import reading, replacing
 from tikhon.errors import FileFormatError
@@ -23,6 +26,19 @@ def read_parameters(path: Path) -> dict[str, float]:
                 raise FileFormatError(f"{path}, line {number}: {name} is there twice")
             found[name] = _value(text, f"{path}, line {number}")
     return found
+
+
+def read_weights(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
+    """The values of these names, which must be those of the file."""
+    given = read_parameters(path)
+    missing, unknown = [name for name in names if name not in given], sorted(given.keys() - set(names))
+    for what, odd in (("lacks", missing), ("has the unknown", unknown)):
+        if odd:
+            raise FileFormatError(
+                f"{path}: {what} weight {odd[0]!r} ({len(odd)} in all): give a model file of tikhon fold fit, or all "
+                f"{len(names)} parameters of CONTRAfold or EternaFold"
+            )
+    return np.array([given[name] for name in names])
 
 
 def _value(text: str, where: str) -> float:

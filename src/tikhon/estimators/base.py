@@ -241,6 +241,8 @@ class WeightsByGroup:
 
 
 def cores(n_jobs: int | None) -> int:
+    if n_jobs is not None and (n_jobs < -1 or n_jobs == 0):
+        raise InputError(f"n_jobs={n_jobs}: write a number of threads, or None or -1 for all cores")
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
 
 

@@ -14,19 +14,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from tikhon.data.dot_bracket import dot_bracket
 from tikhon.data.rna import PRETRAINED
-from tikhon.data.rna_parameters import read_parameters, write_parameters
+from tikhon.data.rna_parameters import read_weights, write_parameters
 from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
-from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
+from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import Molecule
 from tikhon.models.folding import Folding
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
 from tikhon.models.folding_nbest import several_best
-from tikhon.models.folding_structures import Partners, Rules, molecule, unknown_molecule
+from tikhon.models.folding_structures import (
+    Partners,
+    Rules,
+    known_pairs,
+    molecule,
+    pair_counts,
+    share,
+    unknown_molecule,
+)
 from tikhon.models.folding_weights import GROUPS, folding_weights
 from tikhon.objective import Vector
 from tikhon.results import TuneResult
@@ -172,7 +180,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         self
         """
         checked_parameters(self)
-        rules = self._rules()
+        rules, X, y = self._rules(), texts_of("X", X), texts_of("y", y)
         sequences = checked_sequences(X, self.longest_sequence)
         structures = checked_structures("y", y, sequences)
         row_weights = checked_weights(sample_weight, len(sequences))
@@ -292,39 +300,61 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
 
     def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
         """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
-        longest = self._rules().longest_loop
-        return np.array(
-            self._each(
-                X, constraints, lambda one, _, threads: log_partition(one, self._weights, longest, n_threads=threads)
-            )
-        )
+        return self._log_partitions(self._molecules(X, constraints), constrained=constraints is not None)
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over."""
-        row_weights = checked_weights(sample_weight, len(X))
-        return float(row_weights @ (self.log_partition(X, constraints=y) - self.log_partition(X)))
+        """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over.
+
+        Pairs that the model does not know, such as GA, are read as unpaired, as in training.
+        """
+        rules, sequences = self._rules(), checked_sequences(texts_of("X", X), self.longest_sequence)
+        structures = checked_structures("y", y, sequences)
+        row_weights = checked_weights(sample_weight, len(sequences))
+        free = [unknown_molecule(letters, rules) for letters in sequences]
+        known = [
+            molecule(letters, rules, known_pairs(letters, partners, rules))
+            for letters, partners in zip(sequences, structures, strict=True)
+        ]
+        return float(row_weights @ (self._log_partitions(known, constrained=True) - self._log_partitions(free)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted mean F1 of the predicted pairs, over molecules."""
+        """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
+
+        Predicted pairs of letters of which nothing is known ("?") are neither right nor wrong.
+        """
+        X = texts_of("X", X)
         sequences = checked_sequences(X, self.longest_sequence)
         truth = checked_structures("y", y, sequences)
         found = checked_structures("the prediction", self.predict(X), sequences)
         row_weights = checked_weights(sample_weight, len(sequences))
-        f1 = [_f1(known, guess) for known, guess in zip(truth, found, strict=True)]
+        counts = [pair_counts(known, guess) for known, guess in zip(truth, found, strict=True)]
+        f1 = [share(2 * right, true + told) for right, true, told in counts]
         return float(np.average(f1, weights=row_weights))
 
     def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int, int], Found | None]) -> list[Found]:
-        """What a function makes of each molecule, its number and the threads it may have; None: it cannot be folded."""
+        return self._every(self._molecules(X, constraints), function, constrained=constraints is not None)
+
+    def _molecules(self, X: Any, constraints: Any) -> list[Molecule]:
         check_is_fitted(self)
         rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
         if constraints is None:
-            molecules = [unknown_molecule(letters, rules) for letters in sequences]
-        else:
-            known = checked_structures("constraints", constraints, sequences)
-            molecules = [
-                molecule(letters, rules, partners, np.zeros(len(letters), bool))
-                for letters, partners in zip(sequences, known, strict=True)
-            ]
+            return [unknown_molecule(letters, rules) for letters in sequences]
+        known = checked_structures("constraints", constraints, sequences)
+        return [molecule(letters, rules, partners) for letters, partners in zip(sequences, known, strict=True)]
+
+    def _log_partitions(self, molecules: Sequence[Molecule], *, constrained: bool = False) -> NDArray[np.float64]:
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int, threads: int) -> float | None:
+            return log_partition(known, self._weights, longest, n_threads=threads)
+
+        return np.array(self._every(molecules, one, constrained=constrained))
+
+    def _every(
+        self, molecules: Sequence[Molecule], function: Callable[[Molecule, int, int], Found | None], *, constrained: bool
+    ) -> list[Found]:  # fmt: skip
+        """What a function makes of each molecule, its number and the threads it may have; None: it cannot be folded."""
+        check_is_fitted(self)
         n_threads = cores(self.n_jobs)
         shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
         with ThreadPoolExecutor(n_threads) as pool:
@@ -332,7 +362,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         found = []
         for number, answer in enumerate(answers):
             if answer is None:
-                why = "no structure agrees with the constraints, or " if constraints is not None else ""
+                why = "no structure agrees with what is known of it, or " if constrained else ""
                 raise InputError(
                     f"sequence {number}: {why}sums over its structures are out of the range of floating point"
                 )
@@ -389,15 +419,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         RNAFolder
             Ready to predict. Its strengths are 0: the file does not tell them.
         """
-        names = folding_weights().names
-        given = read_parameters(Path(path))
-        missing = [name for name in names if name not in given]
-        unknown = sorted(given.keys() - set(names))
-        for what, odd in (("lacks", missing), ("has the unknown", unknown)):
-            if odd:
-                raise InputError(f"{path} {what} weight {odd[0]!r} ({len(odd)} in all): {len(names)} names are known")
         model = cls(**parameters)
-        model._weights = np.array([given[name] for name in names])
+        model._weights = read_weights(Path(path), folding_weights().names)
         model.groups_ = _groups(KINDS).with_fixed(0.0)
         model.strengths_ = dict.fromkeys(GROUPS, 0.0)
         model.n_iter_ = 1
@@ -462,9 +485,3 @@ def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:
     """By place, whatever the index of a data frame says."""
     every = list(values)
     return [every[number] for number in numbers]
-
-
-def _f1(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    """2 right / (true + predicted) pairs; 1 where there are none of either."""
-    both = int((truth > 0).sum() + (found > 0).sum())
-    return 1.0 if both == 0 else 2.0 * float(((truth == found) & (truth > 0)).sum()) / both

@@ -8,22 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.data.dot_bracket import n_crossing, partners_of
+from tikhon.data.pair_tables import UNKNOWN
+from tikhon.data.rna import NUCLEOTIDES, OTHER_CODES
 from tikhon.errors import InputError
-from tikhon.kernels.fold_inside import ANY, NONE
+from tikhon.kernels.fold_inside import ANY
 from tikhon.models.folding import Example, example
 from tikhon.models.folding_passes import table_bytes
-from tikhon.models.folding_structures import Letters, Partners, Rules, encoded
+from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, known_pairs, strangers
 
-LETTERS = frozenset("ACGUTacgut")
-CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of letters that are not known: they pair with nothing
-UNKNOWN = "?"
 SHOWN = 3  # of a list in a message
 
 
 def checked_sequences(X: Any, longest: int) -> list[Letters]:
     """The letters of all sequences; those that are not known are counted in one warning."""
     found, unknown = [], 0
-    for number, sequence in enumerate(_texts("X", X)):
+    for number, sequence in enumerate(texts_of("X", X)):
         if not sequence:
             raise InputError(f"sequence {number} of X is empty: leave it out")
         if len(sequence) > longest:
@@ -33,13 +32,13 @@ def checked_sequences(X: Any, longest: int) -> list[Letters]:
                 "so much memory"
             )
         for place, letter in enumerate(sequence, 1):
-            if letter not in LETTERS and letter not in CODES:
+            if letter not in NUCLEOTIDES and letter not in OTHER_CODES:
                 raise InputError(
                     f"sequence {number} of X has {letter!r} at position {place}: write A, C, G, U (or T), or N for a letter "
                     "that is not known"
                 )
         letters = encoded(sequence)
-        unknown += int(sum(letter in CODES for letter in sequence))
+        unknown += int(sum(letter in OTHER_CODES for letter in sequence))
         found.append(letters)
     if not found:
         raise InputError("X holds no sequences: n_samples = 0, at least one is needed")
@@ -54,7 +53,7 @@ def checked_sequences(X: Any, longest: int) -> list[Letters]:
 
 def checked_structures(name: str, structures: Any, sequences: Sequence[Letters]) -> list[Partners]:
     """The partners of all structures, ANY where a structure has "?"; pairs that cross are counted in one warning."""
-    texts = _texts(name, structures)
+    texts = texts_of(name, structures)
     if len(texts) != len(sequences):
         raise InputError(f"X has {len(sequences)} sequences and {name} {len(texts)} structures: give one for each")
     found, crossing = [], 0
@@ -86,37 +85,35 @@ def examples_of(
 
     Pairs that the rules do not know are read as unpaired.
     """
-    can_pair = rules.can_pair()
     found, kept, left_out, n_odd = [], [], [], 0
     for number, (letters, partners) in enumerate(zip(sequences, structures, strict=True)):
-        known = np.array(partners)
-        places = np.flatnonzero(known > NONE)
-        odd = places[~can_pair[letters[places], letters[known[places] - 1]]]
-        known[odd] = NONE
-        n_odd += len(odd) // 2
+        n_odd += len(strangers(letters, partners, rules)) // 2
         try:
-            found.append(example(letters, known, rules))
+            found.append(example(letters, known_pairs(letters, partners, rules), rules))
             kept.append(number)
         except ValueError as error:
             left_out.append(f"{number} ({error})")
     if n_odd:
         warnings.warn(
-            f"pairs of y that are not AU, CG or GU: {n_odd}; they are read as unpaired", UserWarning, stacklevel=4
-        )
-    if left_out:
-        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
-        warnings.warn(
-            f"{len(left_out)} of {len(sequences)} structures cannot be learned from and are left out: "
-            f"{', '.join(left_out[:SHOWN])}{more}",
+            f"pairs of y that the model does not know, such as GA: {n_odd}; they are read as unpaired",
             UserWarning,
             stacklevel=4,
         )
-    if not found:
-        raise InputError("no structure of y can be learned from: see the warning for the reasons")
+    if left_out:
+        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+        listed = f"are left out: {', '.join(left_out[:SHOWN])}{more}"
+        if not found:
+            raise InputError(f"no structure of y can be learned from; all {listed}")
+        warnings.warn(
+            f"{len(left_out)} of {len(sequences)} structures cannot be learned from and {listed}",
+            UserWarning,
+            stacklevel=4,
+        )
     return found, np.array(kept, np.intp)
 
 
-def _texts(name: str, values: Any) -> list[str]:
+def texts_of(name: str, values: Any) -> list[str]:
+    """A list, whatever held the texts."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{name} must be a list of texts, one for each RNA; this is {type(values).__name__}")
     if hasattr(values, "columns") or isinstance(values, Mapping):  # to go through one gives the names of its columns

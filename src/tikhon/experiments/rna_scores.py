@@ -15,7 +15,7 @@ from tikhon import RNAFolder
 from tikhon.data.dot_bracket import partners_of
 from tikhon.data.rna import Record
 from tikhon.models.folding_decoder import Posterior
-from tikhon.models.folding_structures import Rules, encoded
+from tikhon.models.folding_structures import Rules, encoded, known_pairs
 from tikhon.objective import Matrix, Vector
 
 GAMMAS = tuple(2.0**k for k in range(-5, 11))
@@ -64,11 +64,7 @@ def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Matrix:
 def known_partners(record: Record) -> NDArray[np.int64]:
     """Partners by the record's structure, 0 where there is none or the pair is not AU, CG or GU."""
     assert record.structure is not None
-    letters, partners = encoded(record.sequence), partners_of(record.structure)
-    places = np.flatnonzero(partners)
-    odd = places[~Rules().can_pair()[letters[places], letters[partners[places] - 1]]]
-    partners[odd] = 0
-    return partners
+    return known_pairs(encoded(record.sequence), partners_of(record.structure), Rules())
 
 
 def counted(model: RNAFolder, records: Sequence[Record], gammas: Sequence[float] = GAMMAS) -> Counts:

@@ -17,7 +17,7 @@ def largest_product(a: Array, b: Array, n: int) -> float:
 
 @inlined_late
 def best_loop(i: int, j: int, molecule: Molecule, factors: Factors, inner: Array) -> float:
-    """As ``loop_sum``."""
+    """As ``close_loops``."""
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
     last_left, most_right = min(molecule.free_after[i], j - i - 3), molecule.free_before[j]

@@ -308,7 +308,7 @@ def moving_outside(
     unpaired = (factors.multi_unpaired, rates.multi_unpaired)
     external_unpaired = (factors.external_unpaired, rates.external_unpaired)
     external_pair = (factors.external_pair, rates.external_pair)
-    per_z = (1.0 / before[n], -d_before[n] / before[n] ** 2)
+    per_z = (1.0 / before[n], -(d_before[n] / before[n]) / before[n])  # the square may overflow
     junctions, d_junctions = np.zeros((2, n + MARGIN + 1))
     loop_sums, d_loop_sums, closers = (
         np.zeros_like(factors.loop),

@@ -72,7 +72,7 @@ def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
         uses = known_uses(letters, partners, rules)
         if not rules.counts_parses:  # else there is more than one parse of a structure
             return Example(free, uses, None)
-    constrained = molecule(letters, rules, partners, np.zeros(len(letters), bool))
+    constrained = molecule(letters, rules, partners)
     if fold_inside(constrained, tables_of(np.zeros(N_SCORES)), rules.longest_loop) is None:
         raise ValueError("no structure agrees with what is known")
     return Example(free, None, constrained)

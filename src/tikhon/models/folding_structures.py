@@ -50,16 +50,47 @@ def encoded(sequence: str) -> Letters:
 def unknown_molecule(letters: Letters, rules: Rules) -> Molecule:
     """A sequence of which nothing else is known."""
     n = len(letters)
-    return molecule(letters, rules, np.full(n, ANY, np.int64), np.zeros(n, bool))
+    return molecule(letters, rules, np.full(n, ANY, np.int64))
 
 
-def molecule(letters: Letters, rules: Rules, partners: Partners, must_pair: NDArray[np.bool_]) -> Molecule:
+def strangers(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.intp]:
+    """Places, from 0, of letters whose partner is one that they cannot pair with."""
+    places = np.flatnonzero(partners > NONE)
+    odd: NDArray[np.intp] = places[~rules.can_pair()[letters[places], letters[partners[places] - 1]]]
+    return odd
+
+
+def known_pairs(letters: Letters, partners: Partners, rules: Rules) -> Partners:
+    """The structure with pairs that the rules do not know read as unpaired."""
+    known = partners.copy()
+    known[strangers(letters, partners, rules)] = NONE
+    return known
+
+
+def pair_counts(truth: Partners, guess: Partners) -> tuple[int, int, int]:
+    """Pairs that are rightly predicted, known, and predicted; those of letters of which nothing is known do not count."""
+    told = np.where((truth == ANY) | ((guess > NONE) & (truth[guess - 1] == ANY)), NONE, guess)
+    right, known, predicted = (
+        int(np.sum(mask)) // 2 for mask in ((truth == told) & (truth > NONE), truth > NONE, told > NONE)
+    )
+    return right, known, predicted
+
+
+def share(part: int, whole: int) -> float:
+    """1 where there is nothing to have a share of."""
+    return part / whole if whole else 1.0
+
+
+def molecule(
+    letters: Letters, rules: Rules, partners: Partners, must_pair: NDArray[np.bool_] | None = None
+) -> Molecule:
     """A sequence with what is known of it; ``must_pair`` marks letters that pair with one that is not known.
 
     With ``counts_parses`` it is the mirror image: CONTRAfold's parses differ in the letters after the last pair of a loop, ours
     in those before the first.
     """
     n, inner = len(letters), slice(1, -1)
+    must_pair = np.zeros(n, bool) if must_pair is None else must_pair
     if rules.counts_parses:
         letters, must_pair = letters[::-1], must_pair[::-1]
         partners = np.where(partners > NONE, n + 1 - partners, partners)[::-1]

@@ -14,12 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_outside import Uses
+from tikhon.kernels.fold_outside import LONGEST_HAIRPIN, Uses
 
 LETTERS = "ACGU"
 OTHER = 4  # any other letter, and what lies beyond the ends: it pairs with nothing and adds nothing
 LONGEST_LOOP = 30  # unpaired letters of a bulge or internal loop, at most
-LONGEST_HAIRPIN = 30  # from which a hairpin's score no longer depends on its length
 LONGEST_SYMMETRIC, LARGEST_ASYMMETRY, LARGEST_EXPLICIT = 15, 28, 4
 
 GROUPS = (
