@@ -34,6 +34,14 @@ def test_gzip_and_spaces_do_as_well(tmp_path):
     assert [s.columns for s in read_conll(path)] == [s.columns for s in read_conll(written(tmp_path, TEXT))]
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_word(tmp_path):
+    for text in (TEXT, TEXT.partition("\n\n")[2]):
+        marked = read_conll(written(tmp_path, b"\xef\xbb\xbf" + text.encode()))
+        assert [sentence.columns for sentence in marked] == [
+            sentence.columns for sentence in read_conll(written(tmp_path, text))
+        ]
+
+
 def test_an_empty_field_between_tabs_is_kept(tmp_path):
     assert read_conll(written(tmp_path, "a\t\tO\n"))[0].columns == (("a",), ("",), ("O",))
 

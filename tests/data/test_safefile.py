@@ -136,11 +136,16 @@ def test_another_safetensors_file_is_refused(tmp_path):
 
 
 def test_a_file_with_a_right_digest_but_a_wrong_form_is_refused(tmp_path):
-    text = json.dumps({"sha256": "0" * 64, "kind": "model"}, separators=(",", ":"))
-    blank = save_safetensors({"a": np.zeros(2)}, metadata={"tikhon": text})
-    (tmp_path / "f").write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode()))
-    with pytest.raises(FileFormatError, match="not laid out"):
-        read_file(tmp_path / "f", kind="model", max_version=1)
+    whole = {"sha256": "0" * 64, "kind": "model", "version": 1, "complex": [], "header": {}}
+    changes = [{"version": "x"}, {"version": True}, {"complex": "a"}, {"header": []}, {"kind": 3}]
+    texts = [json.dumps(whole | change, separators=(",", ":")) for change in changes]
+    texts += [json.dumps({"sha256": "0" * 64, "kind": "model"}, separators=(",", ":"))]
+    texts += [json.dumps(whole, separators=(",", ":")).replace("{}", "[" * 100_000)]
+    for text in texts:
+        blank = save_safetensors({"a": np.zeros(2)}, metadata={"tikhon": text})
+        (tmp_path / "f").write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode()))
+        with pytest.raises(FileFormatError, match="not laid out"):
+            read_file(tmp_path / "f", kind="model", max_version=1)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

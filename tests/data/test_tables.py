@@ -238,3 +238,10 @@ def test_a_link_is_written_through(tmp_path):
         file.write(b"new")
     assert link.is_symlink()
     assert real.read_text() == "new"
+
+
+def test_blank_lines_before_the_header_are_counted(tmp_path):
+    with pytest.raises(InputError, match="line 5"):
+        read_csv(written(tmp_path, "\n\na,b\n1,2\n1,x\n"))
+    with pytest.raises(InputError, match="line 3: the name 'a'"):
+        read_csv(written(tmp_path, "\n\na,a\n1,2\n"))

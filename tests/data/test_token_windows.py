@@ -92,3 +92,8 @@ def test_a_maker_survives_json():
             FeatureMaker.from_json(bad)
     with pytest.raises(ValueError, match="U"):
         FeatureMaker.from_json({"templates": [["U", [[0, 5]]]], "n_columns": 1, "spelling": False})
+
+
+def test_a_byte_order_mark_is_not_part_of_a_template(tmp_path):
+    (tmp_path / "template").write_bytes(b"\xef\xbb\xbfU00:%x[0,0]\n")
+    assert [one.name for one in read_template(tmp_path / "template", 1).templates] == ["U00"]

@@ -66,7 +66,7 @@ def test_best_labels_probabilities_and_several_best_equal_enumeration(order, sca
 @pytest.mark.parametrize("order", [1, 2])
 def test_log_likelihoods_equal_enumeration(order, rng):
     data, layout, weights, _ = cases(rng, order, 1.0, ruled=False)
-    found = ChainDecoder(layout, weights).log_likelihoods(data)
+    found, _ = ChainDecoder(layout, weights).log_likelihoods(data)
     free = replace(data, labels=np.full_like(data.labels, -1))
     for i in range(len(LENGTHS)):
         log_sums = [enumerated(each, layout, weights, i)[2] for each in (data, free)]
@@ -78,7 +78,7 @@ def test_log_likelihoods_equal_enumeration(order, rng):
 def test_labels_are_drawn_by_their_probability(order, ruled, rng):
     data, layout, weights, rules = cases(rng, order, 1.0, ruled)
     n_draws = 20_000
-    drawn = ChainDecoder(layout, weights, rules).drawn(data, n_draws, rng)
+    drawn, _ = ChainDecoder(layout, weights, rules).drawn(data, n_draws, rng)
     for i in range(len(LENGTHS)):
         paths, scores, log_sum = enumerated(data, layout, weights, i, rules)
         shares = np.exp(scores - log_sum)

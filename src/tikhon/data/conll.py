@@ -41,7 +41,7 @@ def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]
             if on_bytes is not None and line_number % REPORT_EVERY == 0:
                 on_bytes(raw.tell(), size)
             try:
-                line = encoded.decode("utf-8").rstrip("\r\n")
+                line = encoded.decode("utf-8-sig" if line_number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise FileFormatError(
                     f"{path}, line {line_number}: is not UTF-8 text (byte {error.start + 1} of the line)"

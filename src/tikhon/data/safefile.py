@@ -30,6 +30,7 @@ Path: TypeAlias = str | os.PathLike[str]
 MODEL_KIND, MODEL_VERSION = "model", 1  # of files that hold a fitted model
 
 _ENTRY = "tikhon"
+_ENTRIES = {"kind": str, "version": int, "complex": list, "header": dict}
 _NO_DIGEST = b"0" * 64
 _MARK = json.dumps('{"sha256":"')[1:-1].encode()  # as it stands in the file, inside a JSON string
 _NO_ARRAYS = "no arrays"  # stands in for them: safetensors 0.4.3 writes a broken header where there are none
@@ -109,11 +110,12 @@ def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
     try:
         length = int.from_bytes(content[:8], "little")
         description = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_ENTRY])
-        if not {"kind", "version", "complex", "header"} <= description.keys():
-            raise KeyError("kind, version, complex, header")
+        for name, form in _ENTRIES.items():
+            if type(description[name]) is not form:
+                raise TypeError(f"{name} is not a {form.__name__}")
         # A copy, because the parsed arrays may be views of read-only memory.
         arrays = {name: np.array(array) for name, array in parse_arrays(content).items()}
-    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise FileFormatError(f"{os.fspath(path)} is not laid out as a tikhon file: {error}") from error
     return description, arrays
 

@@ -47,10 +47,6 @@ class Table:
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
-    @property
-    def has_text_target(self) -> bool:
-        return self.target is not None and self.target.dtype == object
-
 
 def is_svmlight(path: Path) -> bool:
     """Whether the name ends as svmlight files do (True) or as csv files do (False); any other name is an error."""
@@ -108,9 +104,9 @@ class _Records:
     def __init__(self, text: IO[str], source: str) -> None:
         self.source = source
         self.underscores = False  # seen since last reset: int() and float() read 1_000 as a number, we do not
-        first = text.readline()
+        first, self._blank = text.readline(), 0
         while first and not first.strip():  # blank lines before the header
-            first = text.readline()
+            first, self._blank = text.readline(), self._blank + 1
         if not first:
             raise InputError(f"{source}: the file is empty; a header row and rows of numbers are due")
         self.delimiter = _delimiter(first)
@@ -129,21 +125,26 @@ class _Records:
         for place, name in enumerate(names):
             if not name:
                 raise InputError(
-                    f"{self.source}, line 1: column {place + 1} of {len(names)} has no name; name it or leave it out "
-                    "(pandas: to_csv(..., index=False))"
+                    f"{self.source}, line {self._blank + 1}: column {place + 1} of {len(names)} has no name; name it or "
+                    "leave it out (pandas: to_csv(..., index=False))"
                 )
             if name in names[:place]:
                 raise InputError(
-                    f"{self.source}, line 1: the name {name!r} stands over columns {names.index(name) + 1} and "
+                    f"{self.source}, line {self._blank + 1}: the name {name!r} stands over columns {names.index(name) + 1} and "
                     f"{place + 1}; names must differ"
                 )
         return tuple(names)
+
+    @property
+    def _line(self) -> int:
+        """The last line that was read, by its number in the file."""
+        return self._blank + self._reader.line_num
 
     def _next(self) -> list[str] | None:
         try:
             return next(self._reader, None)
         except csv.Error as error:
-            raise InputError(f"{self.source}, line {self._reader.line_num}: {error}") from None
+            raise InputError(f"{self.source}, line {self._line}: {error}") from None
 
     def blocks(self) -> Iterator[tuple[list[list[str]], list[int]]]:
         """Lists of rows, all of the header's width, and of the lines where they start."""
@@ -151,7 +152,7 @@ class _Records:
         most = max(1, _CELLS_PER_BLOCK // width)
         rows: list[list[str]] = []
         lines: list[int] = []
-        start = reader.line_num + 1
+        start = self._line + 1
         try:
             for row in reader:
                 if len(row) == width:
@@ -162,7 +163,7 @@ class _Records:
                         f"{self.source}, line {start}: {len(row)} fields where the header has {width}; every row needs "
                         "one field per column"
                     )
-                start = reader.line_num + 1
+                start = self._line + 1
                 if len(rows) == most:
                     yield rows, lines
                     rows, lines, self.underscores = [], [], False

@@ -105,7 +105,7 @@ def read_template(path: Path, n_columns: int) -> FeatureMaker:
     ``B`` alone asks for transitions, which a chain has anyway; with macros it would tie transitions to tokens.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise FileFormatError(f"{path}: is not UTF-8 text") from None
     except OSError as error:

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 FINE, FAIR, ROUGH = 1e-8, 1e-4, 3e-3  # residuals of fits with tol=None
 FOLDS = 5  # with cv="auto"
+NO_SPLITS = object()  # in place of cv, where nothing is held out
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
@@ -144,7 +145,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
         cv = self._splits_of(tuner, objective)
-        if not (isinstance(cv, str) and cv == "none"):
+        if cv is not NO_SPLITS:
             splits, notes = make_splits(
                 cv,
                 validation_fraction=self.validation_fraction,
@@ -190,12 +191,12 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return FINE if prefers_factors(convex_bound(objective, baseline(objective))) else ROUGH
 
     def _splits_of(self, tuner: Tuner, objective: Rows) -> Any:
-        """What to split by: "none", or a value of ``cv`` that is not "auto"."""
+        """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""
         automatic = isinstance(self.cv, str) and self.cv == "auto"
         if isinstance(tuner, Auto) and automatic:
-            return {"none": "none", "folds": FOLDS, "holdout": None}[tuner.splits_for(objective)]
+            return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective)]
         if not tuner.needs_pairs and not isinstance(tuner, Auto):
-            return "none"
+            return NO_SPLITS
         return FOLDS if automatic else self.cv
 
     def _with_strengths(self, groups: Groups) -> Groups:

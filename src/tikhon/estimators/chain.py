@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -203,7 +204,7 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         self
         """
         checked_parameters(self)
-        if self.order not in (1, 2):
+        if self.order not in (1, 2) or not isinstance(self.order, Integral):
             raise InputError(f"order={self.order!r}: write 1 or 2")
         sequences, labels = as_sequences("X", X, lengths), as_sequences("y", y, lengths)
         if not sequences:
@@ -309,24 +310,25 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         """
         data = self._encoded(X, lengths, known)
         codes, scores = self._decoder().best(data)
-        impossible = np.flatnonzero(~(scores > -np.inf))
-        if len(impossible):
-            raise InputError(f"sequence {impossible[0]}: no labels agree with those known and with 'allowed'")
+        _refuse_impossible(scores)
         return self._label_codes().decode(codes, data.starts)
 
     def predict_marginals(self, X: Any, lengths: Any = None, *, known: Any = None) -> list[Matrix]:
         """The probability of each label (a column each, in the order of ``classes_``) at each token, by sequence."""
         data = self._encoded(X, lengths, known)
-        marginals, _ = self._decoder().marginals(data)
+        marginals, log_sums = self._decoder().marginals(data)
+        _refuse_impossible(log_sums)
         return [marginals[start:end] for start, end in pairwise(data.starts.tolist())]
 
     def predict_nbest(self, X: Any, n: int = 5, lengths: Any = None) -> list[list[tuple[list[Any], float]]]:
         """Of each sequence up to n labellings with their probabilities, the most probable first."""
         _check_count("n", n)
         data = self._encoded(X, lengths, None)
+        found = self._decoder().several_best(data, n)
+        _refuse_impossible(np.array([0.0 if labellings else -np.inf for labellings in found]))
         return [
             [(self.classes_[one.labels].tolist(), float(np.exp(one.log_probability))) for one in labellings]
-            for labellings in self._decoder().several_best(data, n)
+            for labellings in found
         ]
 
     def sample(self, X: Any, n: int = 1, lengths: Any = None, *, random_state: Any = None) -> list[list[list[Any]]]:
@@ -334,13 +336,18 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         _check_count("n", n)
         data = self._encoded(X, lengths, None)
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
-        return [self.classes_[paths].tolist() for paths in self._decoder().drawn(data, n, rng)]
+        drawn, log_sums = self._decoder().drawn(data, n, rng)
+        _refuse_impossible(log_sums)
+        return [self.classes_[paths].tolist() for paths in drawn]
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
         """The weighted sum of log p(labels | sequence); labels that are None are summed over."""
         data = self._encoded(X, lengths, y)
         weights = checked_weights(sample_weight, data.n_sequences)
-        return float(weights @ self._decoder().log_likelihoods(data))
+        counted = weights > 0.0
+        known, log_sums = self._decoder().log_likelihoods(data)
+        _refuse_impossible(np.where(counted, log_sums, 0.0))
+        return float(weights[counted] @ known[counted])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
         """The share of tokens whose label is predicted right, sequences weighted; labels that are None do not count."""
@@ -350,7 +357,9 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         weights[truth == UNKNOWN] = 0.0
         if not weights.any():
             raise InputError("y holds no labels to score by")
-        return float(np.average(self._decoder().best(data)[0] == truth, weights=weights))
+        found, scores = self._decoder().best(data)
+        _refuse_impossible(scores)
+        return float(np.average(found == truth, weights=weights))
 
     def _encoded(self, X: Any, lengths: Any, known: Any) -> Sequences:
         check_is_fitted(self)
@@ -370,7 +379,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
 
     def _decoder(self) -> ChainDecoder:
         """Kept: users tag sentence by sentence."""
-        asked = (self.allowed, self.n_jobs)
+        allowed = self.allowed
+        asked = (allowed if allowed is None or isinstance(allowed, str) else [*map(tuple, allowed)], self.n_jobs)
         kept = _decoders.get(self)
         if kept is None or kept[0] is not self._weights or kept[1] != asked:
             rules = rules_of(self.allowed, self.classes_)
@@ -385,6 +395,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
 
     def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
         self._encoder, self._layout = restored_chain(header, arrays)
+        if len(self.classes_) != self._layout.n_labels:
+            raise ValueError("classes")
         self._weights = self.tuning_.weights
         self.recipe_ = header["recipe"]
 
@@ -393,6 +405,13 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         of_feature = np.full(layout.n_features, -1, np.intp)
         of_feature[layout.pair_features] = self.groups_.index[: layout.n_pairs]
         return [None if number < 0 else self.groups_.names[number] for number in of_feature]
+
+
+def _refuse_impossible(scores: Vector) -> None:
+    """Scores or log sums of sequences; -inf where every labelling is forbidden."""
+    impossible = np.flatnonzero(~(scores > -np.inf))
+    if len(impossible):
+        raise InputError(f"sequence {impossible[0]}: no labels agree with those known and with 'allowed'")
 
 
 def _check_count(name: str, value: Any) -> None:

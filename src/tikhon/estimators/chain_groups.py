@@ -9,6 +9,7 @@ from tikhon.groups import ALL, REST, Groups, GroupSpec, groups_of_columns
 from tikhon.models.chain_layout import Layout
 
 TEMPLATE = "template"
+STRENGTH_OF_NOTHING = 1.0
 TRANSITIONS = ("transitions", "transitions2")  # of label pairs, of label triples
 
 
@@ -40,4 +41,7 @@ def chain_groups(spec: GroupSpec, names: Sequence[str] | None, layout: Layout) -
     per_weight = [index[layout.pair_features]]
     for name, rows in zip(TRANSITIONS, layout.transitions, strict=False):
         per_weight.append(np.full(len(rows), numbers.setdefault(name, len(numbers)), np.intp))
-    return Groups(np.concatenate(per_weight), tuple(numbers), np.full(len(numbers), np.nan))
+    every = np.concatenate(per_weight)
+    sizes = np.bincount(every[every >= 0], minlength=len(numbers))
+    # Templates of tokens without labels, steps where no sequence has any: there is nothing to learn a strength from.
+    return Groups(every, tuple(numbers), np.where(sizes > 0, np.nan, STRENGTH_OF_NOTHING))

@@ -1,6 +1,6 @@
 """Which labels may follow which when a chain is decoded: codes of chunks, or pairs that the user lists."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,8 @@ def rules_of(allowed: Allowed, classes: NDArray[Any]) -> Rules | None:
         if allowed not in ("bio", "bioes"):
             raise InputError(f"allowed={allowed!r}: write None, 'bio', 'bioes' or a list of pairs (label, next label)")
         return _by_chunks(labels, closes=allowed == "bioes")
+    if not isinstance(allowed, Iterable) or isinstance(allowed, Iterator):
+        raise InputError(f"allowed is a {type(allowed).__name__}, which can be read once only: write a list of pairs")
     return _by_pairs(allowed, labels)
 
 

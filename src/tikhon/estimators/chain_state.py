@@ -34,8 +34,12 @@ def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEn
     if header["n_columns"] is None:
         names = _unpacked(arrays["features.text"], arrays["features.ends"])
         numbers.update({name: number for number, name in enumerate(names)})
-        if len(numbers) != header["n_features"]:
+        if len(names) != len(numbers):
             raise ValueError("features")
+    counts = (header[name] for name in ("n_features", "n_labels", "order", "n_dense_pairs"))
+    n_features = len(numbers) if header["n_columns"] is None else header["n_columns"]
+    if not all(type(count) is int for count in (*counts, n_features)) or n_features != header["n_features"]:
+        raise ValueError("n_features, n_labels, order, n_dense_pairs")
     layout = Layout(
         header["n_features"], header["n_labels"], header["order"], arrays["pairs.features"].astype(np.int32),
         arrays["pairs.labels"].astype(np.int32), header["n_dense_pairs"],

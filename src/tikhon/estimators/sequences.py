@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tikhon.models.chain_layout import UNKNOWN
 Codes = NDArray[np.int32]
 SHOWN = 8  # labels in a message
 MOST_LABELS = 2**16  # the kernels number them by 16 bits
+WHAT_LABELS_ARE = "labels must be text or numbers, and None where not known"
 
 
 def as_sequences(name: str, values: Any, lengths: Any) -> Sequence[Any]:
@@ -30,17 +32,16 @@ def as_sequences(name: str, values: Any, lengths: Any) -> Sequence[Any]:
         return list(values)
     ends = np.cumsum(checked_lengths(lengths))
     n_tokens = values.shape[0] if hasattr(values, "shape") else len(values)
-    if len(ends) == 0 or ends[-1] != n_tokens:
-        raise InputError(f"lengths sum to {ends[-1] if len(ends) else 0}, but {name} has {n_tokens} tokens")
+    if (total := int(ends[-1]) if len(ends) else 0) != n_tokens:
+        raise InputError(f"lengths sum to {total}, but {name} has {n_tokens} tokens")
     if is_sparse(values):
         values = values.tocsr()
-    starts = [0, *ends[:-1].tolist()]
-    return [values[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
+    return [values[start:end] for start, end in pairwise([0, *ends.tolist()])]
 
 
 def checked_lengths(lengths: Any) -> NDArray[np.int64]:
     found = np.asarray(lengths)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 1).any():
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu") or (found < 1).any():
         raise InputError("lengths must be a flat list of whole numbers, 1 or larger: the tokens of each sequence")
     return found.astype(np.int64)
 
@@ -87,8 +88,11 @@ def label_codes(labels: Sequence[Any], starts: NDArray[np.int64], counted: NDArr
         try:
             seen.update(dict.fromkeys(labels[i]))
         except TypeError:
-            raise InputError(f"y, sequence {i}: labels must be text or numbers, and None where not known") from None
+            raise InputError(f"y, sequence {i}: {WHAT_LABELS_ARE}") from None
     seen.pop(None, None)
+    for label in seen:
+        if not isinstance(label, str | bytes | Real | np.bool_) or label != label:
+            raise InputError(f"y holds the label {label!r}: {WHAT_LABELS_ARE}")
     with as_input_error(None, None):
         classes = np.unique(np.array(sorted(seen), dtype=None if _of_one_kind(seen) else object))
     if len(classes) < 2:

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tikhon.errors import InputError
+from tikhon.estimators.checks import LARGEST_VALUE
 
 UNSEEN = -1  # the number of a feature that has none
 
@@ -71,7 +72,9 @@ class FeatureEncoder:
 
     def encode(self, X: Sequence[Any], *, learn: bool) -> TokenFeatures:
         X = [_without_names(sequence) for sequence in X]
-        if len(X) > 0 and _is_array(X[0]):
+        if len(X) == 0:
+            return TokenFeatures(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32), None)
+        if _is_array(X[0]):
             return self._encode_arrays(X, learn=learn)
         return self._encode_tokens(X, learn=learn)
 
@@ -134,7 +137,15 @@ class FeatureEncoder:
 
 def _without_names(sequence: Any) -> Any:
     """The values of a data frame; columns are told apart by their place, as those of arrays."""
-    return sequence.to_numpy() if hasattr(sequence, "columns") and hasattr(sequence, "to_numpy") else sequence
+    if not (hasattr(sequence, "columns") and hasattr(sequence, "to_numpy")):
+        return sequence
+    values = sequence.to_numpy()
+    if values.dtype != object:
+        return values
+    try:
+        return values.astype(np.float64)  # numbers of several kinds, or of a kind that knows missing values
+    except (TypeError, ValueError):
+        return values
 
 
 def _is_array(sequence: Any) -> bool:
@@ -149,14 +160,14 @@ def _rows(sequence: Any, i: int) -> Any:
             f"sequence {i} has {sequence.ndim} dimensions: an array has a row per token, a column per feature"
         )
     rows = sp.csr_array(sequence, dtype=np.float64)
-    rows.sum_duplicates()
-    bad = ~np.isfinite(rows.data)
+    if not rows.has_canonical_format:  # a copy: indices may be those of the user's matrix
+        rows = rows.copy()
+        rows.sum_duplicates()
+    bad = ~(np.abs(rows.data) <= LARGEST_VALUE)
     if bad.any():
         place = int(np.argmax(bad))
         row = int(np.searchsorted(rows.indptr, place, side="right")) - 1
-        raise InputError(
-            f"sequence {i}, token {row}, column {rows.indices[place]}: the value is {rows.data[place]}; values must be finite"
-        )
+        raise _bad_value(f"sequence {i}, token {row}, column {rows.indices[place]}", float(rows.data[place]))
     return rows
 
 
@@ -188,10 +199,10 @@ def _named(token: Mapping[Any, Any], i: int, t: int) -> tuple[list[str], list[fl
         if isinstance(value, str):
             names.append(f"{name}={value}")
             values.append(1.0)
-        elif value is True:
+        elif value is True or (isinstance(value, np.bool_) and value):
             names.append(str(name))
             values.append(1.0)
-        elif value is not None and value is not False:
+        elif value is not None and value is not False and not isinstance(value, np.bool_):
             number = _number(name, value, i, t)
             names.append(str(name))
             values.append(number)
@@ -202,10 +213,18 @@ def _named(token: Mapping[Any, Any], i: int, t: int) -> tuple[list[str], list[fl
 def _number(name: Any, value: Any, i: int, t: int) -> float:
     if not isinstance(value, Real):
         raise InputError(f"sequence {i}, token {t}, feature {name!r}: {_shown(value)} is neither text nor a number")
-    number = float(value)
-    if not np.isfinite(number):
-        raise InputError(f"sequence {i}, token {t}, feature {name!r}: the value is {number}; values must be finite")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    if not abs(number) <= LARGEST_VALUE:
+        raise _bad_value(f"sequence {i}, token {t}, feature {name!r}", number)
     return number
+
+
+def _bad_value(where: str, value: float) -> InputError:
+    remedy = "its square overflows; rescale it" if np.isfinite(value) else "values must be finite"
+    return InputError(f"{where}: the value is {value:g}; {remedy}")
 
 
 def _bad_feature(token: Iterable[Any], i: int, t: int) -> InputError:

@@ -93,9 +93,9 @@ class Chain:
 
         Curvature is no guide here: most features are rare, and the weights that the few tokens decide are no larger.
         """
-        tokens, layout, all_rows = self._tokens, self.layout, np.ones(self.n_rows)
-        counts = layout.squares(tokens._replace(values=np.empty(0)), all_rows)
-        squares = layout.squares(tokens, all_rows)
+        tokens, layout, counted = self._tokens, self.layout, (self.row_weights > 0.0).astype(np.float64)
+        counts = layout.squares(tokens._replace(values=np.empty(0)), counted)
+        squares = layout.squares(tokens, counted)
         means = np.divide(squares, counts, out=np.ones_like(counts), where=squares > 0.0)
         return np.concatenate([means[layout.pair_features], np.ones(layout.n_weights - layout.n_pairs)])
 

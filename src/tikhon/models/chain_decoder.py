@@ -71,11 +71,13 @@ class ChainDecoder:
         list(mapped(one, chunks_of(data.starts), self.n_threads))
         return marginals, log_sums
 
-    def log_likelihoods(self, data: Sequences) -> Vector:
-        """log p(labels | tokens) of each sequence, summed over labels that are not given."""
-        free = replace(data, labels=np.full_like(data.labels, -1))
-        known: Vector = self.marginals(data)[1] - self.marginals(free)[1]
-        return known
+    def log_likelihoods(self, data: Sequences) -> tuple[Vector, Vector]:
+        """log p(labels | tokens) of each sequence, summed over labels that are not given, and log Z of all labellings."""
+        log_sums = self.marginals(replace(data, labels=np.full_like(data.labels, -1)))[1]
+        possible = log_sums > -np.inf
+        known = np.full(data.n_sequences, -np.inf)
+        known[possible] = self.marginals(data)[1][possible] - log_sums[possible]
+        return known, log_sums
 
     def several_best(self, data: Sequences, n_best: int) -> list[list[Labelling]]:
         """Of each sequence, up to so many labellings, the most probable first."""
@@ -90,15 +92,15 @@ class ChainDecoder:
             found.append([Labelling(paths[n], float(scores[n] - log_sums[i])) for n in range(count)])
         return found
 
-    def drawn(self, data: Sequences, n_draws: int, rng: np.random.Generator) -> list[NDArray[np.int32]]:
-        """Of each sequence, so many labellings (n_draws x length), drawn by their probability."""
-        found = []
-        for raw in self._raw(data):
+    def drawn(self, data: Sequences, n_draws: int, rng: np.random.Generator) -> tuple[list[NDArray[np.int32]], Vector]:
+        """Of each sequence, so many labellings (n_draws x length), drawn by their probability, and log Z."""
+        found, log_sums = [], np.zeros(data.n_sequences)
+        for i, raw in enumerate(self._raw(data)):
             paths = np.zeros((n_draws, len(raw)), np.int32)
             if len(raw):
-                draw_paths(raw, len(raw), self._scores.edges, rng.random((n_draws, len(raw))), paths)
+                log_sums[i] = draw_paths(raw, len(raw), self._scores.edges, rng.random((n_draws, len(raw))), paths)
             found.append(paths)
-        return found
+        return found, log_sums
 
     def _raw(self, data: Sequences) -> list[Matrix]:
         """The scores of the labels of each sequence, length x P."""

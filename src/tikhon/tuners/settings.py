@@ -51,10 +51,11 @@ def natural_strengths(objective: Objective, groups: Groups) -> Vector:
     """A strength for each group that follows the units of its columns: the mean of what the objective tells.
 
     Else 3 % of the mean curvature of its weights: the best single strength was between 0.03 % and 20 % of it on the LIBSVM
-    sets of the 2009 paper. 1 where the objective does not tell its curvature either, or has none.
+    sets of the 2009 paper. 1 where the objective does not tell its curvature either, or has none, and of an empty group.
     """
     if isinstance(objective, Natural):
-        return groups.collect(objective.natural_strengths()) / np.maximum(groups.sizes, 1)
+        told = groups.collect(objective.natural_strengths()) / np.maximum(groups.sizes, 1)
+        return np.where(told > 0.0, told, 1.0)
     if isinstance(objective, Baseline):
         diagonal = objective.baseline_curvature()
     elif isinstance(objective, Diagonal):
