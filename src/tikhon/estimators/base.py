@@ -144,7 +144,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
-        cv = self._splits_of(tuner, objective)
+        cv = self._splits_of(tuner, objective, int(np.count_nonzero(row_weights)))
         if cv is not NO_SPLITS:
             splits, notes = make_splits(
                 cv,
@@ -190,11 +190,11 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             return FAIR
         return FINE if prefers_factors(convex_bound(objective, baseline(objective))) else ROUGH
 
-    def _splits_of(self, tuner: Tuner, objective: Rows) -> Any:
+    def _splits_of(self, tuner: Tuner, objective: Rows, n_rows: int) -> Any:
         """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""
         automatic = isinstance(self.cv, str) and self.cv == "auto"
         if isinstance(tuner, Auto) and automatic:
-            return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective)]
+            return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective, n_rows)]
         if not tuner.needs_pairs and not isinstance(tuner, Auto):
             return NO_SPLITS
         return FOLDS if automatic else self.cv

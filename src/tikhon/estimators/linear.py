@@ -73,6 +73,7 @@ class LinearEstimator(TunedEstimator):
         refuse_huge("X", X, columns)
         groups = self._groups(columns, n_outputs, outputs)
         tuner = self._checked_tuner(groups)
+        given = X
         if self.standardize:
             scales = column_scales(X, row_weights)
             X = divided_columns(X, scales)
@@ -89,7 +90,15 @@ class LinearEstimator(TunedEstimator):
         is_gentle = isinstance(objective, Gentle) and objective.gentle_tol < np.inf
         small = X.shape[0] * X.shape[1] * n_outputs < SMALL or is_gentle
         result = self._tune(
-            tuner, objective, groups, row_weights, X=X, y=y, codes=codes, one_thread=small, n_jobs=cores(self.n_jobs)
+            tuner,
+            objective,
+            groups,
+            row_weights,
+            X=given,
+            y=y,
+            codes=codes,
+            one_thread=small,
+            n_jobs=cores(self.n_jobs),
         )
         split = n_outputs * len(columns)
         coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from tikhon.errors import InputError
-from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, refuse_huge
+from tikhon.estimators.checks import (
+    ROUNDING,
+    as_input_error,
+    checked_matrix,
+    checked_parameters,
+    checked_weights,
+    refuse_huge,
+)
 from tikhon.estimators.linear import LinearEstimator
 from tikhon.estimators.state import Arrays
 from tikhon.groups import GroupSpec
@@ -48,8 +55,8 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         With many targets, give each target strengths of its own; its groups are called "group[target]".
     scale_target : bool, default=True
         For "mm" and "direct": state the prior of the weights in units of each target's standard deviation, so that the
-        answer does not depend on the units of y. False: in the units of y itself, as in the 2009 paper. Other tuners
-        do not need it.
+        answer does not depend on the units of y. False: in the units of y itself, as in the 2009 paper. For other tuners
+        only where there are several targets, so that the one with the largest unit does not drown the rest.
     fit_intercept : bool, default=True
         Whether to fit intercepts; they are never penalised.
     standardize : bool, default=False
@@ -208,7 +215,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
             row_weights,
             build=build,
             likelihood=likelihood,
-            y=targets,
+            y=y,
             codes=None,
             n_outputs=n_targets,
             outputs=outputs,
@@ -236,7 +243,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
             return 1.0 if targets.ndim == 1 else np.ones(targets.shape[1])
         centre = np.average(targets, axis=0, weights=row_weights)
         unit = np.sqrt(np.average((targets - centre) ** 2, axis=0, weights=row_weights))
-        unit = np.where(unit > 0.0, unit, 1.0)
+        unit = np.where(unit > ROUNDING * np.abs(centre), unit, 1.0)  # a constant target has none
         return float(unit) if targets.ndim == 1 else unit
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -117,7 +117,10 @@ def _given(cv: Any, X: Any, y: Any, n_rows: int) -> list[Split]:
         try:
             pairs: Iterable[Any] = list(cv.split(X, y))
         except (ValueError, TypeError) as error:
-            raise InputError(f"cv={cv!r} cannot split these data: {error}") from error
+            raise InputError(
+                f"cv={cv!r} cannot split these data: {error}; where a splitter needs more than X and y, give its splits: "
+                "cv=list(splitter.split(X, y, groups))"
+            ) from error
     elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
         pairs = list(cv)
     else:

@@ -61,7 +61,7 @@ def _parameters(model: Any) -> dict[str, Any]:
     stored = {}
     for name, value in model.get_params(deep=False).items():
         if name == "groups":
-            value = model._column_groups() if callable(value) else value
+            value = model._column_groups() if callable(value) or _has_slices(value) else value
         if name == "tuner":
             value = _tuner_state(value)
         elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
@@ -73,6 +73,10 @@ def _parameters(model: Any) -> dict[str, Any]:
         except TypeError:
             continue
     return stored
+
+
+def _has_slices(groups: Any) -> bool:
+    return isinstance(groups, Mapping) and any(isinstance(members, slice) for members in groups.values())
 
 
 def _restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:

@@ -60,10 +60,6 @@ class OneScoreCurvature:
     point: Pointwise
     inverse: Inverse
 
-    def solve_each(self, right: Matrix) -> Matrix:
-        """For one right side per target, (p + 1) x T."""
-        return self.inverse.solve(right)
-
     def leave_one_out(self) -> tuple[float, Matrix, Matrix]:
         """Value, derivative by scores (n x T), derivative by strengths ((p + 1) x T).
 

@@ -88,6 +88,9 @@ class RotatedLeastSquares:
             weights[-self.n_targets :] = self._weight @ self._target / self._weight.sum()
         return weights
 
+    def baseline_curvature(self) -> Vector:
+        return self.hessian_diagonal(np.zeros(self.n_weights))
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         p = self._design.n_columns
         return np.append(np.tile(self._squares[:p], self.n_targets), np.tile(self._squares[p:], self.n_targets))

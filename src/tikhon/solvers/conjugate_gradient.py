@@ -15,7 +15,6 @@ class LinearSolve:
     residual: float
     n_products: int
     converged: bool
-    negative_curvature: bool
 
 
 def solve(
@@ -24,11 +23,11 @@ def solve(
     """Solve A x = b for symmetric positive definite A, given as v -> A v, from a warm start.
 
     Stops where the recurrence's residual is below ``tol * ||b||``; the residual that is reported is computed anew, so
-    that it can be trusted. Negative curvature ends the iteration and is said.
+    that it can be trusted. Negative curvature ends the iteration, which then has not converged.
     """
     norm = float(np.linalg.norm(right))
     if norm == 0.0:
-        return LinearSolve(np.zeros_like(right), 0.0, 0, True, False)
+        return LinearSolve(np.zeros_like(right), 0.0, 0, True)
     x = np.zeros_like(right) if start is None else start.copy()
     r = right.copy() if start is None else right - product(x)
     n_products = 0 if start is None else 1
@@ -48,4 +47,4 @@ def solve(
         rho, previous = float(r @ z), rho
         direction = z + (rho / previous) * direction
     residual = float(np.linalg.norm(right - product(x))) / norm if n_products else float(np.linalg.norm(r)) / norm
-    return LinearSolve(x, residual, n_products + 1, residual <= 10.0 * tol and not negative, negative)
+    return LinearSolve(x, residual, n_products + 1, residual <= 10.0 * tol and not negative)

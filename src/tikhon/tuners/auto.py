@@ -60,9 +60,9 @@ class Auto:
     max_steps: int = 100
     checkpoint: str | None = None
 
-    def splits_for(self, objective: Objective) -> Splits:
-        """What splits of the data to make for this objective, where the user gives none."""
-        n_rows = objective.n_rows if isinstance(objective, Rows) else 0
+    def splits_for(self, objective: Objective, n_counted: int | None = None) -> Splits:
+        """What splits of the data to make for this objective, where the user gives none; rows of weight 0 do not count."""
+        n_rows = n_counted or (objective.n_rows if isinstance(objective, Rows) else 0)
         crowded = (
             n_rows < FEW_ROWS and n_rows < ROWS_PER_WEIGHT * objective.n_weights and not isinstance(objective, Noisy)
         )

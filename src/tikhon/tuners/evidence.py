@@ -27,9 +27,10 @@ class Evidence:
     Parameters
     ----------
     start : float, mapping from group name to float, or None, default=None
-        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights.
+        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights (the natural
+        strength), set apart by a few updates from rough fits.
     bounds : pair of float or None, default=None
-        The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
+        The strengths to stay within. None: 2^-16 to 2^20 times the natural strengths.
     tol : float, default=0.02
         Converged when the norm of the gradient of the log evidence in the log strengths is not larger.
     max_steps : int, default=100

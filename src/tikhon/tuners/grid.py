@@ -130,7 +130,11 @@ class Grid:
     def _widen(self, search: "_Search", mapper: Mapper) -> None:
         """Go on beyond the border while the best is there, by the grid's own last ratio."""
         for side, bound in ((1, self.bounds[1]), (-1, self.bounds[0])):
-            while len(search.tried) > 1 and search.best() == search.border(side) and search.border(side) != bound:
+            while (
+                len(search.tried) > 1
+                and search.best() == search.border(side)
+                and side * (bound - search.border(side)) > 0
+            ):
                 beyond = search.border(side) * search.ratio(side)
                 search.evaluate(mapper, np.array([min(beyond, bound) if side > 0 else max(beyond, bound)]), "widened")
 

@@ -18,6 +18,7 @@ from tikhon.tuners.base import Problem, Tuner
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 FORMAT = 1
+FREE = ("checkpoint", "max_steps")  # settings that may differ where a tuning goes on
 
 
 class Journal:
@@ -89,7 +90,7 @@ class Journal:
 def _fingerprint(tuner: Tuner, problem: Problem) -> str:
     """A digest of the settings, the groups, and what the data do to fixed pseudo-random weights."""
     digest = hashlib.sha256()
-    settings = {name: value for name, value in asdict(tuner).items() if name != "checkpoint"}  # type: ignore[call-overload]
+    settings = {name: value for name, value in asdict(tuner).items() if name not in FREE}  # type: ignore[call-overload]
     digest.update(json.dumps([tuner.name, settings, repr(problem.solver), problem.rescale], default=repr).encode())
     groups = problem.groups
     digest.update(json.dumps(groups.names).encode())

@@ -27,11 +27,12 @@ class LeaveOneOut:
     Parameters
     ----------
     start : float, mapping from group name to float, or None, default=None
-        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights.
+        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights (the natural
+        strength), set apart by a few updates from rough fits.
     bounds : pair of float or None, default=None
-        The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
+        The strengths to stay within. None: 2^-16 to 2^20 times the natural strengths.
     prior_deviation : float or None, default=None
-        The standard deviation of a normal prior of the log strengths around the start that None gives; None: no prior.
+        The standard deviation of a normal prior of the log strengths around the natural ones; None: no prior.
     tol : float, default=2e-3
         Converged when the norm of the gradient in the log strengths is at most this share of the leave-one-out loss.
     least_gain : float or None, default=None

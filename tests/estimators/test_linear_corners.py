@@ -1,0 +1,92 @@
+"""Ridge and LogisticRegression at the corners: options that contradict each other, odd targets, units, splitters, files."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import GroupKFold, StratifiedKFold
+
+from tikhon import MM, Gradient, Grid, InputError, LogisticRegression, Ridge, TuningWarning, load
+
+
+@pytest.fixture(name="X")
+def features(rng):
+    return rng.normal(size=(80, 5))
+
+
+@pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
+@pytest.mark.parametrize("grid", [Grid(bounds=(1e-2, 1e2)), Grid(values=tuple(np.logspace(0, 7, 8)))])
+def test_a_grid_beyond_its_bounds_ends(grid, X):
+    halves = np.arange(40), np.arange(40, 80)
+    y = np.where(np.arange(80) < 40, X[:, 0], -X[:, 0])  # what is learned is wrong: the largest strength is the best
+    model = Ridge(tuner=grid, cv=[halves]).fit(X, y)
+    assert model.strengths_["all"] == pytest.approx(max(grid.values))
+
+
+@pytest.mark.parametrize("tuner", ["auto", "gradient", "mm"])
+def test_a_constant_target_has_no_unit(tuner, X, rng):
+    y = X[:, 0] + 0.5 * rng.normal(size=80)
+    found = [
+        Ridge(tuner=tuner, fit_intercept=False).fit(X, np.c_[y, np.full(80, constant)]) for constant in (0.1, 0.125)
+    ]
+    assert found[0].strengths_["all"] == pytest.approx(found[1].strengths_["all"], rel=0.5)
+
+
+def test_rows_of_weight_zero_do_not_choose_the_method(rng):
+    X, y, weights = rng.normal(size=(80, 5)), rng.integers(0, 3, 80), np.ones(80)
+    weights[:26] = 0.0
+    kept, dropped = LogisticRegression().fit(X, y, weights), LogisticRegression().fit(X[26:], y[26:])
+    assert kept.tuning_.criterion_name == dropped.tuning_.criterion_name
+
+
+class Recorder:
+    """A splitter that keeps what it is shown."""
+
+    def split(self, X, y=None, groups=None):
+        self.seen = X, y
+        yield np.arange(40), np.arange(40, 80)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 1
+
+
+@pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
+def test_splitters_see_the_data_as_they_were_given(X):
+    y = np.tile([1.0, 2.0, 3.0, 5.0], 20)
+    splitter = Recorder()
+    Ridge(tuner="grid", cv=splitter, standardize=True).fit(X + 1e4, y)
+    np.testing.assert_array_equal(splitter.seen[0], X + 1e4)
+    np.testing.assert_array_equal(splitter.seen[1], y)
+    Ridge(tuner="grid", cv=StratifiedKFold(4)).fit(X, y)
+    with pytest.raises(InputError, match=r"give its splits: cv=list\(splitter.split\(X, y, groups\)\)"):
+        Ridge(tuner="grid", cv=GroupKFold(3)).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::tikhon.TuningWarning")
+@pytest.mark.parametrize("tuner", [MM, Gradient])
+def test_a_checkpoint_goes_on_with_more_steps(tuner, X, rng, tmp_path):
+    y = X[:, 0] + rng.normal(size=80)
+    path = str(tmp_path / "steps")
+    groups, strict = [0, 1, 1, 2, 2], {"tol": 1e-6}
+    cut = Ridge(groups, tuner(max_steps=2, checkpoint=path, **strict)).fit(X, y)
+    assert cut.tuning_.status == "max_steps"
+    on = Ridge(groups, tuner(max_steps=100, checkpoint=path, **strict)).fit(X, y)
+    whole = Ridge(groups, tuner(max_steps=100, **strict)).fit(X, y)
+    assert len(on.tuning_.trace) == len(whole.tuning_.trace)
+    np.testing.assert_array_equal(on.coef_, whole.coef_)
+
+
+def test_groups_of_slices_survive_a_file(X, rng, tmp_path):
+    model = Ridge({"a": slice(0, 2), "b": slice(2, 5)}).fit(X, X[:, 0] + rng.normal(size=80))
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    refitted = again.fit(X, X[:, 0])
+    assert set(refitted.strengths_) == {"a", "b"}
+
+
+def test_units_that_decide_when_a_fit_ends_are_told(rng):
+    words = sp.csr_array((rng.random((200, 50)) < 0.1).astype(float))
+    y = rng.integers(0, 2, 200)
+    for income in (1e3, 1e6):
+        X = sp.hstack([words, sp.csr_array(income * rng.normal(size=(200, 1)))]).tocsr()
+        with pytest.warns(TuningWarning, match=r"'x50' about .*'x\d+' about 0\.9.*; fits of sparse data may end"):
+            LogisticRegression(groups=["word"] * 50 + ["income"]).fit(X, y)
