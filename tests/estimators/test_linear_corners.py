@@ -90,3 +90,18 @@ def test_units_that_decide_when_a_fit_ends_are_told(rng):
         X = sp.hstack([words, sp.csr_array(income * rng.normal(size=(200, 1)))]).tocsr()
         with pytest.warns(TuningWarning, match=r"'x50' about .*'x\d+' about 0\.9.*; fits of sparse data may end"):
             LogisticRegression(groups=["word"] * 50 + ["income"]).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
+def test_weights_that_sum_to_less_than_a_row_are_told(kind, X):
+    with pytest.warns(TuningWarning) as caught:
+        kind(groups=[0, 0, 1, 1, 1]).fit(X, X[:, 0] > 0, sample_weight=np.full(80, 1e-4))
+    assert "scale the weights to a mean of 1" in str(caught[0].message)
+
+
+def test_a_shift_of_columns_does_not_change_the_evidence(rng):
+    X = rng.normal(size=(200, 20))
+    y = X[:, :10] @ rng.normal(size=10) * 30.0 + rng.normal(size=200)
+    here, there = (Ridge([0] * 10 + [1] * 10, "evidence").fit(X + shift, y) for shift in (0.0, 100.0))
+    assert there.tuning_.criterion == pytest.approx(here.tuning_.criterion, rel=1e-6)
+    assert there.strengths_ == pytest.approx(here.strengths_, rel=1e-2)

@@ -142,6 +142,8 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         start : array or None
             Weights to begin with.
         """
+        if row_weights.sum() < 1.0 and groups.learned.any():
+            _warn_of_light_rows(float(row_weights.sum()))
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
         cv = self._splits_of(tuner, objective, int(np.count_nonzero(row_weights)))
@@ -245,6 +247,15 @@ def cores(n_jobs: int | None) -> int:
     if n_jobs is not None and (n_jobs < -1 or n_jobs == 0):
         raise InputError(f"n_jobs={n_jobs}: write a number of threads, or None or -1 for all cores")
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
+
+
+def _warn_of_light_rows(total: float) -> None:
+    warnings.warn(
+        f"sample weights sum to {total:.3g}: a row of weight k counts as k rows, so these are fewer than one, and say next to "
+        "nothing about strengths; scale the weights to a mean of 1",
+        TuningWarning,
+        stacklevel=5,
+    )
 
 
 def _log_step(step: Step) -> None:

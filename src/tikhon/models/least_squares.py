@@ -252,9 +252,12 @@ class LeastSquares:
         return RotatedLeastSquares(design, self._weight[:, 0], self._target, self._gram)
 
     def _n_free(self, strength: Vector) -> Vector:
-        """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none."""
+        """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none.
+
+        They are those of the intercept, which is never penalised; without one, those that are nothing beside the squares.
+        """
         by_target = self._by_target(strength)
-        trifling = by_target <= TRIFLE * self._by_target(self._squares)
+        trifling = by_target <= (by_target[:, -1:] if self.fit_intercept else TRIFLE * self._by_target(self._squares))
         count: Vector = trifling.sum(axis=1).astype(np.float64)
         if (count > self.fit_intercept).any():
             flat = self.flat_directions(self._flat(trifling.astype(np.float64)) > 0.0)

@@ -14,6 +14,7 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.descending import Evaluate, Evaluation, Warm
 
 LEAST_DEVIATION = 0.2  # a narrower prior would drown the data
+MOST = 300.0  # an exponent: rows that weigh next to nothing leave the prior alone, and the criterion finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class StrengthPrior:
             share = self._share(theta)
             if not self.noisy:
                 return replace(found, value=found.value + share, gradient=found.gradient + slope)
-            factor = float(np.exp(2.0 * share))
+            factor = float(np.exp(min(2.0 * share, MOST)))
             gradient = factor * (found.gradient + 2.0 * found.value * slope)
             return replace(found, value=factor * found.value, gradient=gradient)
 
