@@ -100,6 +100,15 @@ class Natural(Objective, Protocol):
 
 
 @runtime_checkable
+class Measured(Objective, Protocol):
+    """An objective whose weights may be in very different units: its gradients are judged in these."""
+
+    def weight_units(self) -> Vector | None:
+        """The unit of each entry of a gradient; None where all may be compared as they are."""
+        ...
+
+
+@runtime_checkable
 class Preconditioned(Objective, Protocol):
     """An objective that offers more than its diagonal: an approximate inverse of its penalised Hessian."""
 

@@ -83,13 +83,23 @@ def test_groups_of_slices_survive_a_file(X, rng, tmp_path):
     assert set(refitted.strengths_) == {"a", "b"}
 
 
-def test_units_that_decide_when_a_fit_ends_are_told(rng):
-    words = sp.csr_array((rng.random((200, 50)) < 0.1).astype(float))
-    y = rng.integers(0, 2, 200)
-    for income in (1e3, 1e6):
-        X = sp.hstack([words, sp.csr_array(income * rng.normal(size=(200, 1)))]).tocsr()
-        with pytest.warns(TuningWarning, match=r"'x50' about .*'x\d+' about 0\.9.*; fits of sparse data may end"):
-            LogisticRegression(groups=["word"] * 50 + ["income"]).fit(X, y)
+@pytest.mark.parametrize("unit", [1e3, 1e6])
+@pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
+def test_sparse_columns_in_large_units_do_not_end_the_fit_of_others(kind, unit, rng):
+    words = sp.csr_array((rng.random((600, 900)) < 0.01).astype(float))
+    income = rng.normal(size=(600, 1))
+    scores = words @ rng.normal(size=900) * 2.0 + income[:, 0]
+    y = scores if kind is Ridge else scores + rng.logistic(size=600) > 0
+    fixed = {"word": 1.0, "income": 0.1}
+    here, there = (
+        kind(["word"] * 900 + ["income"], None, fixed | {"income": 0.1 * scale**2}).fit(
+            sp.hstack([words, sp.csr_array(scale * income)]).tocsr(), y
+        )
+        for scale in (1.0, unit)
+    )
+    sizes = np.append(np.ones(900), unit)
+    gap = np.linalg.norm(there.coef_ * sizes - here.coef_) / np.linalg.norm(here.coef_)
+    assert gap < 0.02  # rough fits, both
 
 
 @pytest.mark.parametrize("kind", [Ridge, LogisticRegression])

@@ -9,7 +9,7 @@ from tests import naive, problems
 from tikhon.errors import InputError, MissingCapability
 from tikhon.models import LeastSquares, Logistic, NoiseIntegrated, Softmax
 from tikhon.solvers import LBFGS, Newton, NewtonCG, make_solver, with_hessian
-from tikhon.solvers.penalised import gradient_scale, penalised
+from tikhon.solvers.penalised import gradient_measure, penalised
 
 # The residual that each is asked for; L-BFGS sees values only, so it cannot go as far.
 SOLVERS = {"newton": Newton(tol=1e-12), "newton-cg": NewtonCG(tol=1e-12), "lbfgs": LBFGS(tol=1e-10)}
@@ -44,8 +44,8 @@ def test_the_residual_is_small_and_solvers_agree(model, solver, sparse, rng):
     strength = strengths(objective, model, rng)
     fit = SOLVERS[solver].minimise(objective, strength)
     left = objective.loss_gradient(fit.weights)[1] + strength * fit.weights
-    assert np.linalg.norm(left) <= 1e-9 * gradient_scale(objective)
-    assert fit.residual == pytest.approx(np.linalg.norm(left) / gradient_scale(objective), abs=1e-11)
+    assert np.linalg.norm(left) <= 1e-9 * gradient_measure(objective).scale
+    assert fit.residual == pytest.approx(np.linalg.norm(left) / gradient_measure(objective).scale, abs=1e-11)
     assert fit.value == pytest.approx(fit.loss + 0.5 * (strength * fit.weights**2).sum(), rel=1e-12)
     reference = Newton(tol=1e-14).minimise(objective, strength)
     np.testing.assert_allclose(fit.weights, reference.weights, atol=AGREE)

@@ -22,7 +22,6 @@ LARGEST_VALUE = 1e100
 ROUNDING = 1e-12  # of a column's squares: less than this around its mean is a constant
 FAR = 1e3  # spreads: a mean beyond is subtracted
 SCALE_RATIO = 1000.0  # columns of one group further apart than this in root mean square deserve a warning
-ENTRIES_RATIO = 100.0  # so do sparse columns of any groups whose entries are: they are fitted less accurately
 
 ROW_BLOCK = 1024  # rows whose deviations are in memory at once
 
@@ -174,8 +173,6 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: b
     np.maximum.at(largest, of_column[judged], size[judged])
     apart = np.flatnonzero(largest > SCALE_RATIO * smallest)
     if len(apart) == 0:
-        if is_sparse(X):
-            _warn_of_units(X, size, columns)
         return
     members = judged[of_column[judged] == apart[0]]
     small, large = members[np.argmin(size[members])], members[np.argmax(size[members])]
@@ -188,26 +185,6 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: b
         TuningWarning,
         stacklevel=4,
     )
-
-
-def _warn_of_units(X: Any, size: Vector, columns: Sequence[str]) -> None:
-    """Warn where sparse columns of different groups differ so much in units that the largest decides when a fit is good enough.
-
-    Their entries are judged: rare columns are not small. Fits of dense columns are accurate enough for any units.
-    """
-    size = size * np.sqrt(X.shape[0] / np.maximum(np.bincount(X.indices, minlength=X.shape[1]), 1))
-    judged = np.flatnonzero(size > 0.0)
-    if len(judged) == 0:
-        return
-    small, large = judged[np.argmin(size[judged])], judged[np.argmax(size[judged])]
-    if size[large] > ENTRIES_RATIO * size[small]:
-        warnings.warn(
-            f"columns are of very different scale: {columns[large]!r} about {size[large]:.3g}, {columns[small]!r} about "
-            f"{size[small]:.3g}; fits of sparse data may end before the small ones are fitted: set "
-            "standardize=True, or scale the columns",
-            TuningWarning,
-            stacklevel=5,
-        )
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
 GENTLE_TOL = 5e-4  # where rough fits end
+FAR_APART = 50.0  # entries of columns: the gradient of one so much larger hides the others' from a rough fit
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
 
 
@@ -58,6 +59,27 @@ class Design:
     @property
     def n_stored(self) -> int:
         return int(self.X.nnz) if self.is_sparse else self.n_rows * self.n_columns
+
+    def weight_units(self, n_outputs: int) -> Vector | None:
+        """The size of the entries of each weight's column, 1 of intercepts; None where they are not far apart."""
+        units = self._column_units
+        return None if units is None else np.append(np.tile(units, n_outputs), np.ones(n_outputs * self.fit_intercept))
+
+    @cached_property
+    def _column_units(self) -> Vector | None:
+        """Of sparse columns: rough fits are made of them, and the gradient of one in large units would hide the others'.
+
+        Only entries that are not 0 are looked at: a rare column is not in small units. Dense columns are fitted to many digits.
+        """
+        if not self.is_sparse or self.X.nnz == 0:
+            return None
+        sizes = np.abs(self.X.data)
+        if sizes.max() <= FAR_APART * sizes.min():
+            return None
+        counts, squares = (np.bincount(self.X.indices, w, self.n_columns) for w in (None, np.square(sizes)))
+        units = np.sqrt(np.divide(squares, counts, out=np.zeros(self.n_columns), where=counts > 0))
+        used = units > 0.0
+        return np.where(used, units, 1.0) if units.max() > FAR_APART * units[used].min() else None
 
     def scores(self, weights: Vector) -> Vector:
         """X w + b, for one output."""

@@ -154,6 +154,9 @@ class LeastSquares:
     def baseline_curvature(self) -> Vector:
         return self._alike(self._design.centred_squares(self._weight)[0])
 
+    def weight_units(self) -> Vector | None:
+        return self._design.weight_units(self.n_targets)
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._squares
 

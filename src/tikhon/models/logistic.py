@@ -77,6 +77,9 @@ class Logistic:
     def baseline_curvature(self) -> Vector:
         return self._design.centred_squares(self.curvature(self.baseline_weights())[:, None])[0]
 
+    def weight_units(self) -> Vector | None:
+        return self._design.weight_units(1)
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self.curvature(weights)[:, None])
 

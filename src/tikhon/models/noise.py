@@ -73,6 +73,9 @@ class NoiseIntegrated:
     def baseline_curvature(self) -> Vector:
         return self.least_squares.baseline_curvature() / self.noise_variance(self.baseline_weights())
 
+    def weight_units(self) -> Vector | None:
+        return self.least_squares.weight_units()
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         """Of the majoriser: the exact diagonal may be negative, which no preconditioner wants."""
         return self.least_squares.hessian_diagonal(weights) / self.noise_variance(weights)

@@ -42,6 +42,9 @@ class Scaled:
     def baseline_curvature(self) -> Vector:
         return self.factor * self.objective.baseline_curvature()
 
+    def weight_units(self) -> Vector | None:
+        return self.objective.weight_units()
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self.factor * self.objective.hessian_diagonal(weights)
 

@@ -100,6 +100,9 @@ class Softmax:
     def baseline_curvature(self) -> Vector:
         return self._design.centred_squares(self._curvature(self.baseline_weights()))[0]
 
+    def weight_units(self) -> Vector | None:
+        return self._design.weight_units(self.n_classes)
+
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self._curvature(weights))
 

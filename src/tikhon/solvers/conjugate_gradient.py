@@ -1,5 +1,6 @@
 """Preconditioned conjugate gradients: the linear solves of Newton steps and of implicit gradients."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,23 +18,28 @@ class LinearSolve:
     converged: bool
 
 
+def _norm(v: Vector) -> float:
+    return float(np.linalg.norm(v))
+
+
 def solve(
-    product: Product, right: Vector, *, precondition: Product, tol: float, max_iter: int, start: Vector | None = None
-) -> LinearSolve:
+    product: Product, right: Vector, *, precondition: Product, tol: float, max_iter: int, start: Vector | None = None,
+    norm: Callable[[Vector], float] = _norm,
+) -> LinearSolve:  # fmt: skip
     """Solve A x = b for symmetric positive definite A, given as v -> A v, from a warm start.
 
     Stops where the recurrence's residual is below ``tol * ||b||``; the residual that is reported is computed anew, so
     that it can be trusted. Negative curvature ends the iteration, which then has not converged.
     """
-    norm = float(np.linalg.norm(right))
-    if norm == 0.0:
+    size = norm(right)
+    if size == 0.0:
         return LinearSolve(np.zeros_like(right), 0.0, 0, True)
     x = np.zeros_like(right) if start is None else start.copy()
     r = right.copy() if start is None else right - product(x)
     n_products = 0 if start is None else 1
     z = precondition(r)
     direction, rho, negative = z.copy(), float(r @ z), False
-    while n_products < max_iter and np.linalg.norm(r) > tol * norm:
+    while n_products < max_iter and norm(r) > tol * size:
         image = product(direction)
         n_products += 1
         curvature = float(direction @ image)
@@ -46,5 +52,5 @@ def solve(
         z = precondition(r)
         rho, previous = float(r @ z), rho
         direction = z + (rho / previous) * direction
-    residual = float(np.linalg.norm(right - product(x))) / norm if n_products else float(np.linalg.norm(r)) / norm
+    residual = norm(right - product(x) if n_products else r) / size
     return LinearSolve(x, residual, n_products + 1, residual <= 10.0 * tol and not negative)

@@ -57,7 +57,7 @@ class LBFGS:
             before = state.value
             _, value, gradient = problem.value_gradient(descent.ask(state))
             state = descent.tell(state, value, gradient)
-            residual = problem.residual(state.gradient)
+            residual = problem.measure.residual(state.gradient)
             if residual <= tol:
                 status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
                 break

@@ -39,7 +39,7 @@ class Newton:
         status: FitStatus = "max_iter"
         reason, n_iter = "", 0
         while True:
-            residual = problem.residual(gradient)
+            residual = problem.measure.residual(gradient)
             if residual <= tol:
                 status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
                 break

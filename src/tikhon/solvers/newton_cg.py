@@ -39,7 +39,7 @@ class NewtonCG:
         product: Product | None = None
         precondition: Product | None = None
         while True:
-            residual = problem.residual(gradient)
+            residual = problem.measure.residual(gradient)
             if residual <= tol:
                 status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
                 break
@@ -99,7 +99,8 @@ def _truncated(
     """
     product, precondition = at_point
     move, r = np.zeros_like(gradient), -gradient
-    target = accuracy * float(np.linalg.norm(gradient))
+    norm = problem.measure.norm
+    target = accuracy * norm(gradient)
     z = precondition(r)
     direction, rho = z.copy(), float(r @ z)
     move_move, move_direction, direction_direction = 0.0, 0.0, rho
@@ -124,7 +125,7 @@ def _truncated(
         predicted += 0.5 * step * rho
         move_move = beyond
         r -= step * image
-        if np.linalg.norm(r) <= target:
+        if norm(r) <= target:
             break
         z = precondition(r)
         rho, previous = float(r @ z), rho

@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from tikhon.objective import Baseline, Diagonal, Flat, Matrix, Objective, Preconditioned, Product, Sketched, Vector
+from tikhon.objective import (
+    Baseline,
+    Diagonal,
+    Flat,
+    Matrix,
+    Measured,
+    Objective,
+    Preconditioned,
+    Product,
+    Sketched,
+    Vector,
+)
 from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
@@ -22,30 +33,45 @@ EPSILON = float(np.finfo(float).eps)
 
 Factor = TypeVar("Factor")
 
-_scales: "WeakKeyDictionary[Objective, float]" = WeakKeyDictionary()
+_measures: "WeakKeyDictionary[Objective, Measure]" = WeakKeyDictionary()
 _structures: "WeakKeyDictionary[Objective, _Structure]" = WeakKeyDictionary()
 
 
-def gradient_scale(objective: Objective) -> float:
-    """The norm of the loss gradient at the best constant prediction: the unit in which residuals are measured.
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """How large a gradient is: its norm, in units of the weights where these are far apart, and beside a scale."""
+
+    units: Vector | None
+    scale: float = 1.0
+
+    def norm(self, gradient: Vector) -> float:
+        return float(np.linalg.norm(gradient if self.units is None else gradient / self.units))
+
+    def residual(self, gradient: Vector) -> float:
+        return self.norm(gradient) / self.scale
+
+
+def gradient_measure(objective: Objective) -> Measure:
+    """Measures gradients by the loss gradient at the best constant prediction.
 
     It does not depend on where a solver starts, so a warm start that is good enough is seen to be (scikit-learn issue
     6524 tells what happens otherwise); nor on the strengths, since penalised weights are 0 there; nor on a shift of
     columns or targets, which would drown the rest at zero weights.
     """
     try:
-        scale = _scales.get(objective)
+        measure = _measures.get(objective)
     except TypeError:  # an objective that cannot be hashed: computed anew each time
-        return _gradient_scale(objective)
-    if scale is None:
-        scale = _scales[objective] = _gradient_scale(objective)
-    return scale
+        return _gradient_measure(objective)
+    if measure is None:
+        measure = _measures[objective] = _gradient_measure(objective)
+    return measure
 
 
-def _gradient_scale(objective: Objective) -> float:
-    at_zero = float(np.linalg.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1]))
-    at_baseline = float(np.linalg.norm(objective.loss_gradient(baseline(objective))[1]))
-    return max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0
+def _gradient_measure(objective: Objective) -> Measure:
+    plain = Measure(objective.weight_units() if isinstance(objective, Measured) else None)
+    at_zero = plain.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
+    at_baseline = plain.norm(objective.loss_gradient(baseline(objective))[1])
+    return Measure(plain.units, max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0)
 
 
 def baseline(objective: Objective) -> Vector:
@@ -82,7 +108,7 @@ class Penalised:
     objective: Objective
     strength: Vector
     flat: FlatDirections
-    scale: float
+    measure: Measure
     lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
 
     def value_gradient(self, weights: Vector) -> tuple[float, float, Vector]:
@@ -140,15 +166,12 @@ class Penalised:
             return weights
         return weights - float(np.clip(slope / curvature, -MOST_RESIZED, MOST_RESIZED)) * ray
 
-    def residual(self, gradient: Vector) -> float:
-        return float(np.linalg.norm(gradient)) / self.scale
-
     def result(
         self, weights: Vector, loss: float, value: float, gradient: Vector, n_iter: int, n_products: int, status: FitStatus,
         reason: str,
     ) -> FitResult:  # fmt: skip
         return FitResult(
-            weights=weights, loss=loss, value=value, residual=self.residual(gradient), n_iter=n_iter,
+            weights=weights, loss=loss, value=value, residual=self.measure.residual(gradient), n_iter=n_iter,
             n_products=n_products, status=status, reason=reason,
         )  # fmt: skip
 
@@ -158,7 +181,7 @@ def penalised(objective: Objective, strength: Vector) -> Penalised:
     structure = _structure(objective, strength == 0.0)
     if structure.held is not None:
         strength = strength + structure.held
-    return Penalised(objective, strength, structure.flat, gradient_scale(objective), structure.lift)
+    return Penalised(objective, strength, structure.flat, gradient_measure(objective), structure.lift)
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,7 @@ def fit_with_curvature(
     n_iter, stuck = 0, False
     while True:
         curvature = damped(objective.curvature_at, inner, weights)
-        if inner.residual(gradient) <= tol or stuck or n_iter >= MOST_ITERATIONS:
+        if inner.measure.residual(gradient) <= tol or stuck or n_iter >= MOST_ITERATIONS:
             break
         for number in range(STEPS_PER_FACTOR):
             before = float(np.linalg.norm(gradient))
@@ -159,9 +159,9 @@ def fit_with_curvature(
                 break
             weights, loss, value, gradient = step
             n_iter += 1
-            if inner.residual(gradient) <= tol or float(np.linalg.norm(gradient)) > CUT * before:
+            if inner.measure.residual(gradient) <= tol or float(np.linalg.norm(gradient)) > CUT * before:
                 break
-    residual = inner.residual(gradient)
+    residual = inner.measure.residual(gradient)
     done = residual <= tol
     reason = f"residual {residual:.1e}, {tol:.1e} was asked"
     fit = inner.result(weights, loss, value, gradient, n_iter, 0, "converged" if done else "stalled", reason)

@@ -9,7 +9,7 @@ from tikhon.objective import Diagonal, Product, Sketched, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
-from tikhon.solvers.penalised import baseline, gradient_scale, penalised
+from tikhon.solvers.penalised import baseline, gradient_measure, penalised
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import finish
 from tikhon.tuners.integrated import IntegratedOut
@@ -69,7 +69,7 @@ class Direct:
         check_steps(self.max_steps, self.tol)
         groups = problem.groups
         integrated = IntegratedOut(problem.objective, groups, self.alpha, self.beta)
-        scale = gradient_scale(problem.objective)
+        measure = gradient_measure(problem.objective)
         zeros = np.zeros(problem.objective.n_weights)
         begin, metric = self._beginning(problem)
         descent = Descent(memory=self.memory, metric=metric, noise=1e-14)
@@ -77,11 +77,11 @@ class Direct:
         saved = journal.resume()
         state = descent.start(begin) if saved is None else DescentState.from_arrays(saved[0])
         status: TuneStatus = "max_steps"
-        residual = np.inf if np.isnan(state.value) else float(np.linalg.norm(state.gradient)) / scale
+        residual = np.inf if np.isnan(state.value) else measure.residual(state.gradient)
         try:
             while len(journal.trace) < self.max_steps and residual > self.tol and not state.stalled:
                 state = descent.tell(state, *integrated.loss_gradient(descent.ask(state)))
-                residual = float(np.linalg.norm(state.gradient)) / scale
+                residual = measure.residual(state.gradient)
                 step = Step(
                     number=len(journal.trace) + 1, strengths=integrated.strengths(state.x), criterion=float(state.value),
                     gradient_norm=residual, n_iter=1, seconds=journal.seconds, accepted=state.accepted,

@@ -115,7 +115,7 @@ def _adjoint(
             return *direct, 1, True
     found = solve(
         penalised_product, right, precondition=inner.preconditioner(weights), tol=accuracy, max_iter=MOST_PRODUCTS,
-        start=start,
+        start=start, norm=inner.measure.norm,
     )  # fmt: skip
     return found.solution, found.residual, found.n_products, found.converged
 

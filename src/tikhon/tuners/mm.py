@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Objective, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
-from tikhon.solvers.penalised import baseline, gradient_scale
+from tikhon.solvers.penalised import baseline, gradient_measure
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import convex_bound, finish
 from tikhon.tuners.integrated import IntegratedOut
@@ -139,7 +139,7 @@ class _Run:
         if not self._tuner.accelerate:
             return None
         gradient = bound.loss_gradient(self.weights)[1] + strength * self.weights
-        return min(FIRST_ACCURACY, SHARE * float(np.linalg.norm(gradient)) / gradient_scale(bound))
+        return min(FIRST_ACCURACY, SHARE * gradient_measure(bound).residual(gradient))
 
     def _accelerated(self, strengths: Vector, updated: Vector) -> Vector:
         """Anderson's step from the last two changes of the log strengths; the plain update where it would not help."""
