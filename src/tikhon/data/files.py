@@ -82,13 +82,24 @@ class Stdout:
     """Standard output in bytes; what goes wrong with it is told by its name."""
 
     def write(self, data: bytes) -> int:
-        with _named("stdout", "cannot be written"):
+        with self._checked():
             sys.stdout.flush()
             return sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
-        with _named("stdout", "cannot be written"):
+        with self._checked():
             sys.stdout.buffer.flush()
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            with _named("stdout", "cannot be written"):
+                yield
+        except InputError:
+            # What is still in its buffer goes nowhere: the interpreter's own last flush must not complain about it again.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise
 
 
 @contextmanager
