@@ -10,7 +10,7 @@ from tests import naive
 from tikhon.models.folding import Folding, example
 from tikhon.models.folding_passes import fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
-from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, tables_of
+from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, scores_from, tables_of
 from tikhon.solvers import LBFGS, NewtonCG
 from tikhon.testing import check_objective
 
@@ -153,6 +153,12 @@ def test_threads_give_the_same_bits(rng):
     one, two = (Folding(examples, rules, n_threads=threads).loss_gradient(weights) for threads in (1, 2))
     assert one[0] == two[0]
     np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize("counts_parses", [False, True])
+def test_sums_of_weights_are_the_product_with_their_matrix(counts_parses, rng):
+    weights = rng.normal(size=708)
+    np.testing.assert_array_equal(scores_from(weights, counts_parses), score_matrix(counts_parses) @ weights)
 
 
 @pytest.mark.parametrize("size", [-3.0, 0.0, 3.0])

@@ -9,7 +9,7 @@ from tikhon.kernels.fold_inside import Molecule
 from tikhon.kernels.fold_pairs import best_pairs
 from tikhon.models.folding_passes import average_uses, fold_inside, traced
 from tikhon.models.folding_structures import Partners
-from tikhon.models.folding_weights import ScoreTables, score_matrix, tables_of
+from tikhon.models.folding_weights import ScoreTables, scores_from, tables_of
 from tikhon.objective import Matrix, Vector
 
 
@@ -55,7 +55,7 @@ def log_partition(molecule: Molecule, weights: Vector, longest_loop: int, *, n_t
 
 
 def scores_of(molecule: Molecule, weights: Vector) -> ScoreTables:
-    return tables_of(score_matrix(molecule.counts_parses) @ weights)
+    return tables_of(scores_from(weights, molecule.counts_parses))
 
 
 def turned_back(molecule: Molecule, partners: Partners) -> Partners:
