@@ -126,7 +126,7 @@ def test_probabilities_are_those_of_python(run, folder, fasta, tmp_path):
 
 def test_constraints_by_name_and_in_order(run, folder, fasta, tmp_path):
     free = said_by(run("fold", "predict", fasta, "-m", folder.file))
-    wanted = ["..........", "?????????????", "(???????????)"]
+    wanted = ["..........", "?????????????", "(????|??????)"]
     expected = folder.model.predict(SEQUENCES, constraints=wanted)
     assert expected != free
     lines = written(tmp_path / "lines", "\n".join(wanted))
@@ -155,6 +155,7 @@ def test_constraints_by_name_and_in_order(run, folder, fasta, tmp_path):
         (">one\n((......).\n", ("bad, line 1: one", "'(' at position 1 that nothing closes")),
         (">one\n[[......].\n", ("bad, line 1: one", "2 '[' and 1 ']'")),
         (">one\n(......).x\n", ("bad, line 1: one", "'x'")),
+        (">one\n....|.....\n", ("no structure agrees with bad, line 1: one",)),
         (">one\n...(..)...\n", ("bad, line 1: one pairs A at 4 with A at 7", "write '?'")),
     ],
 )  # fmt: skip

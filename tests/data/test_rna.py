@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tikhon.data.dot_bracket import dot_bracket, n_crossing, partners_of
+from tikhon.data.dot_bracket import dot_bracket, n_crossing, partly_known_partners, partners_of
 from tikhon.data.rna import load_rna, read_rna
 from tikhon.errors import FileFormatError, InputError
 
@@ -25,6 +25,21 @@ def test_partners_and_text_are_the_same(structure):
     assert dot_bracket(partners) == structure
     paired = np.flatnonzero(partners)
     np.testing.assert_array_equal(partners[partners[paired] - 1], paired + 1)
+
+
+@given(nested, st.data())
+def test_what_is_not_known_has_marks_of_its_own(structure, data):
+    partners = partners_of(structure)
+    marks = list(structure)
+    for place in data.draw(st.sets(st.integers(0, len(marks)))) - {len(marks)}:
+        both = (place, int(partners[place]) - 1) if partners[place] > 0 else (place,)
+        for one in both:  # a bracket alone would be none
+            marks[one] = data.draw(st.sampled_from("?|"))
+            partners[one] = {"?": -1, "|": -2}[marks[one]]
+    np.testing.assert_array_equal(partly_known_partners("".join(marks)), partners)
+    if not {"?", "|"}.isdisjoint(marks):
+        with pytest.raises(InputError, match="at position"):  # of a structure that should be known
+            partners_of("".join(marks))
 
 
 def test_pairs_that_cross_are_left_out_and_counted():

@@ -50,6 +50,15 @@ def test_constraints_are_kept(model):
     assert model.predict(["GGGAAAACCC"], constraints=["(????????)"])[0] == "(((....)))"
 
 
+def test_a_letter_that_pairs_with_any_other(model):
+    sequence, known = ["GGGAAAUCCC"], ["???|??????"]
+    assert model.predict(sequence, method="viterbi")[0][3] == "."
+    drawn = model.sample(sequence, 20, constraints=known)[0]
+    for guess in (*drawn, *model.predict(sequence, method="viterbi", constraints=known)):
+        assert (guess[3], guess[6]) == ("(", ")")  # the only U
+    assert model.log_partition(sequence, constraints=known) < model.log_partition(sequence)
+
+
 @pytest.mark.parametrize("groups", ["kind", None, "separate"])
 def test_strengths_are_learned_for_groups(groups):
     model = RNAFolder(groups=groups, tuner=MM(max_steps=3)).fit
@@ -168,6 +177,7 @@ def test_bad_parameters_are_named(parameters, said):
         ({"method": "best"}, "method='best'"),
         ({"constraints": ["((((((.)))"]}, "constraints"),
         ({"constraints": ["(.)???????"]}, "sequence 0: no structure agrees"),
+        ({"constraints": ["....|....."]}, "sequence 0: no structure agrees"),
     ],
 )
 def test_bad_calls_are_named(model, call, said):
@@ -263,7 +273,7 @@ def test_what_is_not_known_is_neither_right_nor_wrong():
     model = RNAFolder.pretrained()
     (found,) = model.predict(["GGGAAAUCCC"])
     assert "(" in found
-    assert model.score(["GGGAAAUCCC"], ["?" * 10]) == 1.0
+    assert model.score(["GGGAAAUCCC"], ["?" * 10]) == model.score(["GGGAAAUCCC"], ["|" * 10]) == 1.0
     assert model.score(["GGGAAAUCCC"], ["?" + found[1:-1] + "?"]) == 1.0
     assert model.score(["GGGAAAUCCC"], ["." * 10]) == 0.0
 

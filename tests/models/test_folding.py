@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests import naive
 
+from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding import Folding, example
 from tikhon.models.folding_passes import fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
@@ -53,7 +54,7 @@ def test_groups_have_the_sizes_of_the_default_model():
 
 @pytest.mark.parametrize("length", [9, 12, 14])
 @pytest.mark.parametrize("least_hairpin", [0, 3])
-@pytest.mark.parametrize("known", ["all", "half", "nothing"])
+@pytest.mark.parametrize("known", ["all", "half", "paired or not", "nothing"])
 def test_loss_gradient_and_product_equal_enumeration(length, least_hairpin, known, rng):
     sequence = a_sequence(rng, length, other=0.1)
     rules = Rules(least_hairpin=least_hairpin, longest_loop=30 if length < 14 else 3)
@@ -61,16 +62,20 @@ def test_loss_gradient_and_product_equal_enumeration(length, least_hairpin, know
     counts = all_counts(sequence, structures)
     weights, v = rng.normal(size=counts.shape[1]), rng.normal(size=counts.shape[1])
     partners = np.array(structures[rng.integers(len(structures))]) + 1
-    hidden = {"all": 0.0, "half": 0.5, "nothing": 1.0}[known]
-    partners[rng.random(length) < hidden] = -1
-    agrees = np.array([((partners == -1) | (np.array(one) + 1 == partners)).all() for one in structures])
+    if known == "paired or not":
+        partners[partners > 0] = SOME_PARTNER
+    else:
+        partners[rng.random(length) < {"all": 0.0, "half": 0.5, "nothing": 1.0}[known]] = -1
+    every_one = np.array(structures) + 1
+    fits = (partners == -1) | (every_one == partners) | ((partners == SOME_PARTNER) & (every_one > 0))
+    agrees = fits.all(axis=1)
     every, given = (naive.chain_moments(counts, weights, chosen) for chosen in (np.ones_like(agrees), agrees))
     objective = objective_of(sequence, partners, rules, row_weights=np.array([2.0]))
     loss, gradient = objective.loss_gradient(weights)
     assert loss == pytest.approx(2.0 * (every[0] - given[0]), abs=1e-10)
     np.testing.assert_allclose(gradient, 2.0 * (every[1] - given[1]), atol=1e-10)
     np.testing.assert_allclose(objective.hessian_at(weights)(v), 2.0 * (every[2] - given[2]) @ v, atol=1e-9)
-    assert objective.is_convex == (known == "all")
+    assert objective.is_convex == (partners >= 0).all()
 
 
 def test_uses_of_a_structure_are_its_features(rng):

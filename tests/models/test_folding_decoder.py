@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests import naive
 
+from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding_decoder import best_structure, drawn_structures, posterior
 from tikhon.models.folding_passes import average_uses, fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, molecule, unknown_molecule
@@ -74,9 +75,8 @@ def test_no_structure_is_more_central(found, gamma):
 def test_what_is_known_is_kept(found, rng):
     sequence, weights, structures, shares, _ = found
     known = np.where(rng.random(LENGTH) < 0.4, structures[rng.integers(len(structures))], -1)
-    must_pair = np.zeros(LENGTH, bool)
     agrees = ((structures == known) | (known == -1)).all(axis=1)
-    one = molecule(encoded(sequence), Rules(), known, must_pair)
+    one = molecule(encoded(sequence), Rules(), known)
     after = posterior(one, weights, 30)
     np.testing.assert_allclose(
         after.unpaired, shares[agrees] @ (structures[agrees] == 0) / shares[agrees].sum(), atol=1e-12
@@ -86,8 +86,8 @@ def test_what_is_known_is_kept(found, rng):
 def test_letters_that_must_pair_do(found):
     sequence, weights, structures, shares, _ = found
     place = int(np.argmax((structures > 0).sum(axis=0)))
-    must_pair = np.arange(LENGTH) == place
-    after = posterior(molecule(encoded(sequence), Rules(), np.full(LENGTH, -1), must_pair), weights, 30)
+    known = np.where(np.arange(LENGTH) == place, SOME_PARTNER, -1)
+    after = posterior(molecule(encoded(sequence), Rules(), known), weights, 30)
     agrees = structures[:, place] > 0
     np.testing.assert_allclose(
         after.unpaired, shares[agrees] @ (structures[agrees] == 0) / shares[agrees].sum(), atol=1e-12
@@ -95,8 +95,7 @@ def test_letters_that_must_pair_do(found):
 
 
 def test_nothing_agrees_with_what_cannot_be():
-    must_pair = np.ones(4, bool)
-    assert posterior(molecule(encoded("AAAA"), Rules(), np.full(4, -1), must_pair), np.zeros(708), 30) is None
+    assert posterior(molecule(encoded("AAAA"), Rules(), np.full(4, SOME_PARTNER)), np.zeros(708), 30) is None
 
 
 def test_the_most_probable_structure_is_found(found):
@@ -137,7 +136,7 @@ def test_tiles_and_threads_change_nothing(counts_parses, rng, monkeypatch):
     sequence = "".join(rng.choice(list("ACGU"), 90))
     partners = np.full(90, -1)
     partners[[10, 40]] = 0
-    known = molecule(encoded(sequence), Rules(counts_parses=counts_parses), partners, np.zeros(90, bool))
+    known = molecule(encoded(sequence), Rules(counts_parses=counts_parses), partners)
     weights = 0.5 * rng.normal(size=folding_weights().count)
     whole = posterior(known, weights, 30)
     scores = tables_of(score_matrix(counts_parses) @ weights)

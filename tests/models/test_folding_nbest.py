@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests import naive
 
+from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding_decoder import best_structure, log_partition
 from tikhon.models.folding_nbest import several_best
 from tikhon.models.folding_structures import Rules, encoded, molecule, unknown_molecule
@@ -74,7 +75,7 @@ def test_what_is_known_is_kept(rng, rules, count):
     structures = every[0]
     known = np.where(rng.random(13) < 0.3, structures[rng.integers(len(structures))], -1)
     agrees = ((structures == known) | (known == -1)).all(axis=1)
-    one = molecule(encoded(sequence), rules, known, np.zeros(13, bool))
+    one = molecule(encoded(sequence), rules, known)
     check_best(several_best(one, weights, rules.longest_loop, count), count, *(each[agrees] for each in every))
 
 
@@ -84,7 +85,7 @@ def test_letters_that_must_pair_do(rng):
     must_pair = np.isin(np.arange(13), [1, 7])
     agrees = (every[0][:, must_pair] > 0).all(axis=1)
     assert agrees.sum() > 1
-    one = molecule(encoded(sequence), Rules(), np.full(13, -1), must_pair)
+    one = molecule(encoded(sequence), Rules(), np.where(must_pair, SOME_PARTNER, -1))
     check_best(several_best(one, weights, 30, ALL), ALL, *(each[agrees] for each in every))
 
 
@@ -110,7 +111,7 @@ def test_long_molecules(rng, counts_parses):
     best, log_z = best_structure(free, weights, 30), log_partition(free, weights, 30)
     assert any(np.array_equal(one.partners, best[1]) for one in (found if counts_parses else found[:1]))
     for one in found:
-        alone = log_partition(molecule(letters, rules, one.partners, np.zeros(200, bool)), weights, 30)
+        alone = log_partition(molecule(letters, rules, one.partners), weights, 30)
         assert alone - log_z == pytest.approx(one.log_probability, abs=1e-8)
 
 
@@ -131,5 +132,4 @@ def test_equally_probable_structures_are_each_found_once():
 
 
 def test_nothing_agrees_with_what_cannot_be():
-    must_pair = np.ones(4, bool)
-    assert several_best(molecule(encoded("AAAA"), Rules(), np.full(4, -1), must_pair), np.zeros(708), 30, 3) is None
+    assert several_best(molecule(encoded("AAAA"), Rules(), np.full(4, SOME_PARTNER)), np.zeros(708), 30, 3) is None

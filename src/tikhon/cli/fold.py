@@ -90,7 +90,9 @@ def predict(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="sample: seed of what is drawn.")] = 0,
     constraints: Annotated[
         Path | None,
-        typer.Option(help="Structures with '?' where nothing is known: by name (of a table or its file), or in order."),
+        typer.Option(
+            help="Structures, by name (of a table or its file) or in order: '?' if nothing is known, '|' for any pair."
+        ),
     ] = None,
     file_format: Annotated[
         StructureFormat, typer.Option("--format", help="How structures are written.")

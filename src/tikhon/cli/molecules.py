@@ -5,13 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from tikhon.data.dot_bracket import CROSSING, n_crossing, partners_of
-from tikhon.data.pair_tables import UNKNOWN
+from tikhon.data.dot_bracket import CROSSING, n_crossing, partly_known_partners
 from tikhon.data.rna import OTHER_CODES, STDIN, Record, stream_rna
 from tikhon.errors import FileFormatError, InputError
-from tikhon.kernels.fold_inside import ANY
 from tikhon.models.folding_passes import table_bytes
 from tikhon.models.folding_structures import Partners
 
@@ -84,9 +80,9 @@ def with_structures(molecules: Iterable[Given]) -> list[Given]:
 
 
 def checked_structure(structure: str, where: str) -> Partners:
-    """Its partners, ANY where it has "?"; pairs that cross are left out."""
+    """Its partners, with what "?" and "|" say; pairs that cross are left out."""
     try:
-        partners = partners_of(structure.replace(UNKNOWN, "."))
+        partners = partly_known_partners(structure)
     except InputError as error:
         raise FileFormatError(f"{where}: {error}") from None
     for opening, closing in CROSSING.items():
@@ -95,7 +91,7 @@ def checked_structure(structure: str, where: str) -> Partners:
                 f"{where}: the structure has {structure.count(opening)} {opening!r} and {structure.count(closing)} "
                 f"{closing!r}: as many are needed"
             )
-    return np.where(np.array(list(structure)) == UNKNOWN, ANY, partners)
+    return partners
 
 
 def warnings_about(n_unknown: int, crossing: int) -> list[str]:
@@ -126,7 +122,9 @@ class Constraints:
         self.by_name: dict[str, Given] = {}
         for given in self.given:
             if given.record.structure is None:
-                raise FileFormatError(f"{given.where} has no structure: write one, with '?' where nothing is known")
+                raise FileFormatError(
+                    f"{given.where} has no structure: write one, with '?' where nothing is known and '|' for letters that pair"
+                )
             if given.label in self.by_name:
                 raise FileFormatError(f"{given.where} is there twice: constraints are matched by name")
             self.by_name[given.label] = given

@@ -1,6 +1,7 @@
 """Structures of RNA as text: a dot for a letter that is unpaired, a bracket for one that is paired.
 
-Partners are numbers of letters from 1, 0 where a letter is unpaired.
+Partners are numbers of letters from 1, 0 where a letter is unpaired. A structure that is known in part has other marks too: "?"
+for a letter of which nothing is known, "|" for one that pairs, it is not known with which.
 """
 
 import numpy as np
@@ -9,11 +10,15 @@ from numpy.typing import NDArray
 from tikhon.errors import InputError
 
 UNPAIRED, OPEN, CLOSE = ".", "(", ")"
+UNKNOWN, PAIRED = "?", "|"
+UNKNOWN_PARTNER, SOME_PARTNER = -1, -2
 # Brackets of other kinds are pairs that cross those drawn with ( and ).
 CROSSING = {"[": "]", "{": "}", "<": ">"} | {chr(a): chr(a + 32) for a in range(ord("A"), ord("Z") + 1)}
 _CROSSING_MARKS = frozenset(CROSSING) | frozenset(CROSSING.values())
 # Marks that no sequence has.
-STRUCTURE_MARKS = frozenset((UNPAIRED, OPEN, CLOSE)) | frozenset(mark for mark in _CROSSING_MARKS if not mark.isalpha())
+STRUCTURE_MARKS = frozenset((UNPAIRED, OPEN, CLOSE, UNKNOWN, PAIRED)) | frozenset(
+    mark for mark in _CROSSING_MARKS if not mark.isalpha()
+)
 
 
 def partners_of(structure: str) -> NDArray[np.int64]:
@@ -35,6 +40,13 @@ def partners_of(structure: str) -> NDArray[np.int64]:
     if open_ones:
         raise InputError(f"the structure has a '(' at position {open_ones[-1]} that nothing closes")
     return partners
+
+
+def partly_known_partners(structure: str) -> NDArray[np.int64]:
+    """As ``partners_of``, with UNKNOWN_PARTNER for "?" and SOME_PARTNER for "|"."""
+    marks = np.array(list(structure), "U1")
+    told = partners_of(structure.replace(UNKNOWN, UNPAIRED).replace(PAIRED, UNPAIRED))
+    return np.where(marks == UNKNOWN, UNKNOWN_PARTNER, np.where(marks == PAIRED, SOME_PARTNER, told))
 
 
 def n_crossing(structure: str) -> int:

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.data.dot_bracket import CLOSE, CROSSING, OPEN, UNPAIRED
+from tikhon.data.dot_bracket import CLOSE, CROSSING, OPEN, UNKNOWN, UNKNOWN_PARTNER, UNPAIRED
 from tikhon.errors import FileFormatError
 
 Lines = Iterable[tuple[int, str]]  # with their numbers
 Partners = NDArray[np.int64]
 
-UNKNOWN, UNKNOWN_PARTNER = "?", -1
 CT_COLUMNS = 6
 _BPSEQ_ROW = re.compile(r"\s*[0-9]+\s+[A-Za-z]\s+-?[0-9]+\s*")
 _CT_ROW = re.compile(r"\s*[0-9]+\s+[A-Za-z](\s+-?[0-9]+){4,}\s*")

@@ -18,14 +18,13 @@ from typing import IO, Any, cast
 
 from tikhon.data.dot_bracket import STRUCTURE_MARKS
 from tikhon.data.files import reading
-from tikhon.data.pair_tables import UNKNOWN, Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
+from tikhon.data.pair_tables import Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
 from tikhon.errors import FileFormatError, InputError
 
 STDIN = Path("-")
 NUCLEOTIDES = frozenset("ACGUTacgut")
 OTHER_CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of letters that are not known
 _LETTERS = NUCLEOTIDES | OTHER_CODES
-_MARKS = STRUCTURE_MARKS | {UNKNOWN}
 _ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as other programs write it
 _TABLE_ENDING = re.compile(r"\.(bpseq|ct)(\.gz)?$", re.IGNORECASE)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -103,7 +102,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
         if not line:
             continue
         is_header = line.startswith(">")
-        is_structure = not is_header and not _MARKS.isdisjoint(line)
+        is_structure = not is_header and not STRUCTURE_MARKS.isdisjoint(line)
         # Without headers a structure that is whole, or has no sequence, is not gone on with.
         is_next = not is_structure or (bool(structure) and len(structure) >= len(sequence))
         if begun and (is_header or (header is None and is_next)):
@@ -160,7 +159,7 @@ def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
         kind, text = kind_of_row(line), line.strip()
         if kind is not None:
             return seen, kind
-        if text.startswith(">") or (text and (_LETTERS.issuperset(text) or _MARKS.issuperset(text))):
+        if text.startswith(">") or (text and (_LETTERS.issuperset(text) or STRUCTURE_MARKS.issuperset(text))):
             return seen, "plain"
     return seen, None
 

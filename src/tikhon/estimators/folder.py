@@ -172,7 +172,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         X : list of str
             Sequences: A, C, G, U or T in either case; letters that are not known (N) pair with nothing.
         y : list of str
-            Structures in dot-bracket, "?" where it is not known what a letter does.
+            Structures in dot-bracket, "?" where it is not known what a letter does, "|" where it pairs and it is not known with
+            which.
         sample_weight : array-like with an entry per molecule, float or None, default=None
 
         Returns
@@ -216,7 +217,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
             the most probable structure, whatever gamma is.
         constraints : list of str or None, default=None
-            What is known: a structure for each sequence, with "?" where nothing is.
+            What is known: a structure for each sequence, with "?" where nothing is, "|" for a letter that pairs with any other.
 
         Returns
         -------
@@ -303,7 +304,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         return self._log_partitions(self._molecules(X, constraints), constrained=constraints is not None)
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted sum of log p(structure | sequence); what is not known ("?") is summed over.
+        """The weighted sum of log p(structure | sequence); what is not known ("?", "|") is summed over.
 
         Pairs that the model does not know, such as GA, are read as unpaired, as in training.
         """
@@ -320,7 +321,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
 
-        Predicted pairs of letters of which nothing is known ("?") are neither right nor wrong.
+        Predicted pairs of letters whose partner is not known ("?", "|") are neither right nor wrong.
         """
         X = texts_of("X", X)
         sequences = checked_sequences(X, self.longest_sequence)

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.data.dot_bracket import n_crossing, partners_of
-from tikhon.data.pair_tables import UNKNOWN
+from tikhon.data.dot_bracket import n_crossing, partly_known_partners
 from tikhon.data.rna import NUCLEOTIDES, OTHER_CODES
 from tikhon.errors import InputError
-from tikhon.kernels.fold_inside import ANY
 from tikhon.models.folding import Example, example
 from tikhon.models.folding_passes import table_bytes
 from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, known_pairs, strangers
@@ -52,7 +50,7 @@ def checked_sequences(X: Any, longest: int) -> list[Letters]:
 
 
 def checked_structures(name: str, structures: Any, sequences: Sequence[Letters]) -> list[Partners]:
-    """The partners of all structures, ANY where a structure has "?"; pairs that cross are counted in one warning."""
+    """The partners of all structures, with what "?" and "|" say; pairs that cross are counted in one warning."""
     texts = texts_of(name, structures)
     if len(texts) != len(sequences):
         raise InputError(f"X has {len(sequences)} sequences and {name} {len(texts)} structures: give one for each")
@@ -62,13 +60,11 @@ def checked_structures(name: str, structures: Any, sequences: Sequence[Letters])
             raise InputError(
                 f"structure {number} of {name} has {len(structure)} marks, and its sequence {len(letters)} letters"
             )
-        unknown = np.array([mark == UNKNOWN for mark in structure])
         try:
-            partners = partners_of(structure.replace(UNKNOWN, "."))
+            found.append(partly_known_partners(structure))
         except InputError as error:
             raise InputError(f"structure {number} of {name}: {error}") from None
         crossing += n_crossing(structure)
-        found.append(np.where(unknown, ANY, partners))
     if crossing:
         warnings.warn(
             f"pairs of {name} drawn with other brackets than ( and ): {crossing}; pseudoknots are read as unpaired",

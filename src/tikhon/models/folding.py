@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tikhon.kernels.fold_inside import ANY, Molecule
+from tikhon.kernels.fold_inside import NONE, Molecule
 from tikhon.models.folding_passes import average_uses, factors_of, fold_inside, traced, use_rates
 from tikhon.models.folding_structures import (
     Letters,
@@ -66,9 +66,9 @@ class Example:
 
 
 def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
-    """Partners are ANY where they are not known; a ValueError says why no structure agrees with them."""
+    """Partners are below NONE where they are not known; a ValueError says why no structure agrees with them."""
     free = unknown_molecule(letters, rules)
-    if (partners != ANY).all():
+    if (partners >= NONE).all():
         uses = known_uses(letters, partners, rules)
         if not rules.counts_parses:  # else there is more than one parse of a structure
             return Example(free, uses, None)

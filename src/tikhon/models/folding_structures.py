@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.kernels.fold_inside import ANY, LONGEST, NONE, Molecule
 from tikhon.kernels.fold_uses import count_structure
 from tikhon.models.folding_weights import LETTERS, N_SCORES, OTHER, uses_of
 from tikhon.objective import Matrix, Vector
 
 Letters = NDArray[np.int64]
-Partners = NDArray[np.int64]  # of letters 1 to n, at 0 to n - 1: ANY, NONE or the number of a letter
+Partners = NDArray[np.int64]  # of letters 1 to n, at 0 to n - 1: ANY, SOME_PARTNER, NONE or the number of a letter
 COMPLEMENTARY = ("AU", "CG", "GU")
 
 
@@ -68,8 +69,8 @@ def known_pairs(letters: Letters, partners: Partners, rules: Rules) -> Partners:
 
 
 def pair_counts(truth: Partners, guess: Partners) -> tuple[int, int, int]:
-    """Pairs that are rightly predicted, known, and predicted; those of letters of which nothing is known do not count."""
-    told = np.where((truth == ANY) | ((guess > NONE) & (truth[guess - 1] == ANY)), NONE, guess)
+    """Pairs that are rightly predicted, known, and predicted; those of letters whose partner is not known do not count."""
+    told = np.where((truth < NONE) | ((guess > NONE) & (truth[guess - 1] < NONE)), NONE, guess)
     right, known, predicted = (
         int(np.sum(mask)) // 2 for mask in ((truth == told) & (truth > NONE), truth > NONE, told > NONE)
     )
@@ -81,24 +82,21 @@ def share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def molecule(
-    letters: Letters, rules: Rules, partners: Partners, must_pair: NDArray[np.bool_] | None = None
-) -> Molecule:
-    """A sequence with what is known of it; ``must_pair`` marks letters that pair with one that is not known.
+def molecule(letters: Letters, rules: Rules, partners: Partners) -> Molecule:
+    """A sequence with what is known of it.
 
     With ``counts_parses`` it is the mirror image: CONTRAfold's parses differ in the letters after the last pair of a loop, ours
     in those before the first.
     """
     n, inner = len(letters), slice(1, -1)
-    must_pair = np.zeros(n, bool) if must_pair is None else must_pair
     if rules.counts_parses:
-        letters, must_pair = letters[::-1], must_pair[::-1]
+        letters = letters[::-1]
         partners = np.where(partners > NONE, n + 1 - partners, partners)[::-1]
     known = np.full(n + 2, ANY, np.int64)
     padded = np.full(n + 2, OTHER, np.int64)
-    known[inner], padded[inner] = partners, letters
+    known[inner], padded[inner] = np.where(partners == SOME_PARTNER, ANY, partners), letters
     bound = np.zeros(n + 2, bool)  # beyond the ends nothing pairs, so that loops need not stop there
-    bound[inner] = (partners > NONE) | must_pair
+    bound[inner] = (partners > NONE) | (partners == SOME_PARTNER)
     return Molecule(
         n=n, letters=padded, partners=known, is_free=np.where(bound, 0.0, 1.0), free_after=_run_after(bound),
         free_before=_run_after(bound[::-1])[::-1].copy(), bound=np.cumsum(bound), can_pair=rules.can_pair(),
