@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         weights = Path(place) / "weights"
         write_parameters(weights, row["weights"])
-        model = RNAFolder.from_parameters(weights)
+        model = RNAFolder.from_parameters(weights, least_hairpin=row["least_hairpin"])
     model.groups_ = Groups(
         model.groups_.index, model.groups_.names, np.full(model.groups_.count, np.nan)
     )  # all learned

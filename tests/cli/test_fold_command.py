@@ -153,9 +153,9 @@ def test_constraints_by_name_and_in_order(run, folder, fasta, tmp_path):
         (">one\n..........\n>one\n..........\n", ("line 3: one is there twice",)),
         (">one\nGGGAAAACCC\n", ("one has no structure",)),
         (">one\n((......).\n", ("bad, line 1: one", "'(' at position 1 that nothing closes")),
-        (">one\n[[......].\n", ("bad, line 1: one", "2 '[' and 1 ']'")),
+        (">one\n[[......].\n", ("bad, line 1: one", "'[' at position 1 that nothing closes")),
         (">one\n(......).x\n", ("bad, line 1: one", "'x'")),
-        (">one\n....|.....\n", ("no structure agrees with bad, line 1: one",)),
+        (">one\n....|.....\n", ("bad, line 1: one says that A at 5 pairs", "write '?'")),
         (">one\n...(..)...\n", ("bad, line 1: one pairs A at 4 with A at 7", "write '?'")),
     ],
 )  # fmt: skip
@@ -420,7 +420,10 @@ def test_molecules_that_are_left_out_are_named(run, tmp_path):
     assert "other brackets than ( and ): 1; pseudoknots are read as unpaired" in out.err
     scored = run("fold", "eval", path, "-m", tmp_path / "m", "--json")
     assert scored.json["with_log_loss"] == 2
-    assert scored.err == "tikhon: warning: pairs that cross others: 1; pseudoknots are read as unpaired\n"
+    assert (
+        scored.err
+        == "tikhon: warning: pairs drawn with other brackets than ( and ): 1; pseudoknots are read as unpaired\n"
+    )
 
 
 def test_scores_are_what_their_definitions_say(run, folder, tmp_path):

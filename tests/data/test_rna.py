@@ -52,7 +52,10 @@ def test_pairs_that_cross_are_left_out_and_counted():
     [
         ("(()", "'\\(' at position 1 that nothing closes"),
         ("())", "'\\)' at position 3 that nothing opens"),
-        ("(.x!)", "'!' at position 4"),
+        ("(.!)", "'!' at position 3: write '.', '\\(', '\\)', or brackets"),
+        ("(.x)", "'x' at position 3 that nothing opens"),
+        ("<.(>)<", "'<' at position 6 that nothing closes"),
+        ("GGAACC", "'[GAC]' at position [0-9] that nothing closes"),
     ],
 )
 def test_structures_that_are_none(structure, said):

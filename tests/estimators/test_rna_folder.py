@@ -59,6 +59,43 @@ def test_a_letter_that_pairs_with_any_other(model):
     assert model.log_partition(sequence, constraints=known) < model.log_partition(sequence)
 
 
+@pytest.mark.parametrize("method", ["mea", "centroid", "viterbi"])
+def test_every_method_pairs_letters_that_must(method):
+    """With probabilities spread over many pairs, none of them pays."""
+    sequence = "CGCAUACGGUAUCGACCUCCGCCUCACGAAUUGGCGUCGA"
+    known = "?" * 16 + "|" + "?" * 23
+    (found,) = RNAFolder.pretrained().predict([sequence], gamma=1.0, method=method, constraints=[known])
+    assert found[16] in "()"
+
+
+def test_structures_known_in_part_get_a_note():
+    notes = [
+        RNAFolder(tuner=None, strengths=0.1).fit(SEQUENCES[:1] * 2, [STRUCTURES[0], last]).tuning_.notes
+        for last in (STRUCTURES[0], STRUCTURES[0].replace("(", "|").replace(")", "|"))
+    ]
+    assert [any("not convex" in note for note in one) for one in notes] == [False, True]
+
+
+def test_weights_that_are_not_penalised_stay_so_without_other_kinds(tmp_path):
+    def group(name):
+        return None if name.startswith("base_pair") else "others"
+
+    model = RNAFolder(group, tuner=None, strengths=1.0, without=["dangle"]).fit(SEQUENCES, STRUCTURES)
+    free = [name for name, number in zip(model.weights_, model.groups_.index, strict=True) if number < 0]
+    assert free == [name for name in model.weights_ if name.startswith("base_pair")]
+    assert set(model.strengths_) == {"others", "left out"}
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert [name for name, one in zip(model.weights_, again.groups, strict=True) if one is None] == free
+    assert again.predict(SEQUENCES) == model.predict(SEQUENCES)
+
+
+def test_the_packaged_model_takes_parameters():
+    assert RNAFolder.pretrained(n_jobs=1, least_hairpin=5).get_params()["least_hairpin"] == 5
+    with pytest.raises(ValueError, match="hairpins"):
+        RNAFolder.pretrained(hairpins=3)
+
+
 @pytest.mark.parametrize("groups", ["kind", None, "separate"])
 def test_strengths_are_learned_for_groups(groups):
     model = RNAFolder(groups=groups, tuner=MM(max_steps=3)).fit
@@ -174,10 +211,12 @@ def test_bad_parameters_are_named(parameters, said):
     ("call", "said"),
     [
         ({"gamma": 0.0}, "gamma=0.0"),
+        ({"gamma": "6"}, "gamma='6'"),
         ({"method": "best"}, "method='best'"),
         ({"constraints": ["((((((.)))"]}, "constraints"),
-        ({"constraints": ["(.)???????"]}, "sequence 0: no structure agrees"),
-        ({"constraints": ["....|....."]}, "sequence 0: no structure agrees"),
+        ({"constraints": ["(.)???????"]}, "structure 0 of constraints pairs G at 1 with G at 3"),
+        ({"constraints": ["....|....."]}, "structure 0 of constraints says that A at 5 pairs"),
+        ({"constraints": ["|||?????.."]}, "sequence 0: no structure agrees"),
     ],
 )
 def test_bad_calls_are_named(model, call, said):
@@ -273,9 +312,14 @@ def test_what_is_not_known_is_neither_right_nor_wrong():
     model = RNAFolder.pretrained()
     (found,) = model.predict(["GGGAAAUCCC"])
     assert "(" in found
-    assert model.score(["GGGAAAUCCC"], ["?" * 10]) == model.score(["GGGAAAUCCC"], ["|" * 10]) == 1.0
+    for unknown in ("?" * 10, "|" * 10):
+        with pytest.raises(InputError, match="of no letter whether it pairs"):
+            model.score(["GGGAAAUCCC"], [unknown])
+        assert model.score(["GGGAAAUCCC"] * 2, [unknown, "." * 10]) == 0.0
     assert model.score(["GGGAAAUCCC"], ["?" + found[1:-1] + "?"]) == 1.0
     assert model.score(["GGGAAAUCCC"], ["." * 10]) == 0.0
+    for known in ("?" * 9 + ".", "?" * 9 + "." + "?"):  # a pair with a letter that is known to be unpaired is wrong
+        assert model.score(["GGGAAAUCCC" + "A" * (len(known) - 10)], [known]) == 0.0
 
 
 def test_pairs_that_the_model_does_not_know_count_as_unpaired_in_likelihoods(model):

@@ -44,7 +44,7 @@ def test_constraints_are_kept(model):
     assert len(found) > 5
     assert all(structure[0] + structure[-1] == "()" for structure, _ in found)
     assert sum(probability for _, probability in found) == pytest.approx(1.0, abs=1e-10)
-    with pytest.raises(InputError, match="no structure agrees"):
+    with pytest.raises(InputError, match="pairs A at 1 with A at 4, which the model does not allow"):
         model.predict_nbest(["AAAA"], constraints=["(..)"])
 
 

@@ -9,7 +9,7 @@ from tests import naive
 
 from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding import Folding, example
-from tikhon.models.folding_passes import fold_inside
+from tikhon.models.folding_passes import factors_of, fold_inside
 from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
 from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, scores_from, tables_of
 from tikhon.solvers import LBFGS, NewtonCG
@@ -172,6 +172,17 @@ def test_the_scale_follows_the_scores(size):
     weights = np.zeros(708)
     weights[folding_weights().names.index("external_unpaired")] = size
     assert log_z("A" * 700, weights, Rules()) == pytest.approx(700 * size, rel=1e-12, abs=1e-9)
+
+
+def test_weights_beyond_floating_point_give_no_nan():
+    """A loop that is as good as impossible, and letters in it that make up for that."""
+    scores = np.zeros(len(scores_from(np.zeros(708), counts_parses=False)))
+    tables_of(scores).loop[:] = -1000.0
+    tables_of(scores).bulge[:] = tables_of(scores).internal[:] = 1000.0
+    factors = factors_of(tables_of(scores), 10, 0.0)
+    for found in (factors.bulge_left, factors.bulge_right, factors.internal):
+        np.testing.assert_allclose(found, 1.0)
+    assert factors_of(tables_of(scores), 10, 0.0, longest_loop=0).bulge_left.tolist() == [0.0] * 5
 
 
 @pytest.mark.parametrize("size", [-11.0, -9.2, 9.8, 11.5])

@@ -7,10 +7,19 @@ from tests import naive
 from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding_decoder import best_structure, drawn_structures, posterior
 from tikhon.models.folding_passes import average_uses, fold_inside
-from tikhon.models.folding_structures import Rules, encoded, known_uses, molecule, unknown_molecule
+from tikhon.models.folding_structures import (
+    Rules,
+    contradiction,
+    encoded,
+    known_uses,
+    lonely,
+    molecule,
+    unknown_molecule,
+)
 from tikhon.models.folding_weights import folding_weights, score_matrix, tables_of
 
 LENGTH = 12
+PAIRS = [set("AU"), set("CG"), set("GU")]
 
 
 @pytest.fixture
@@ -92,6 +101,68 @@ def test_letters_that_must_pair_do(found):
     np.testing.assert_allclose(
         after.unpaired, shares[agrees] @ (structures[agrees] == 0) / shares[agrees].sum(), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("counts_parses", [False, True])
+@pytest.mark.parametrize("gamma", [2.0**-5, 1.0, 6.0])
+def test_the_best_structures_pair_letters_that_must(found, gamma, counts_parses, rng):
+    """Of all structures in which they do, none is better: in the accuracy that the probabilities tell, and as a centroid."""
+    sequence, weights, structures, _, _ = found
+    for one in structures[rng.permutation(len(structures))[:20]]:
+        chosen = (one > 0) & (rng.random(LENGTH) < 0.5)
+        known = np.where(chosen, SOME_PARTNER, -1)
+        after = posterior(molecule(encoded(sequence), Rules(counts_parses=counts_parses), known), weights, 30)
+        agreeing = [other for other in structures if (other[chosen] > 0).all()]
+
+        def accuracy(other, after=after):
+            return float((2.0 * gamma * after.pairs * pair_matrix(other)).sum() + after.unpaired[other == 0].sum())
+
+        def centrality(other, after=after):
+            return float((((gamma + 1.0) * after.pairs - 1.0) * pair_matrix(other)).sum())
+
+        for best, value in ((after.most_accurate(gamma), accuracy), (after.centroid(gamma), centrality)):
+            assert (best[chosen] > 0).all()
+            assert value(best) == pytest.approx(max(map(value, agreeing)), abs=1e-10)
+
+
+@pytest.mark.parametrize("least_hairpin", [0, 3])
+def test_what_single_letters_tell_is_told(found, least_hairpin, rng):
+    """Nothing agrees with what is a contradiction; that a letter has nobody to pair with is found whatever surrounds it."""
+    sequence, _, structures, _, _ = found
+    rules, letters = Rules(least_hairpin=least_hairpin), encoded(sequence)
+    n_lonely = 0
+    for _ in range(200):
+        one = structures[rng.integers(len(structures))]
+        known = np.where(rng.random(LENGTH) < 0.5, one, -1)
+        known[(known > 0) & (known[known - 1] <= 0)] = -1  # a bracket alone is none
+        known[rng.random(LENGTH) < 0.2] = SOME_PARTNER
+        known[(known > 0) & (known[known - 1] <= 0)] = -1
+        places = np.arange(LENGTH)
+        spans = np.where(structures > 0, np.abs(structures - 1 - places) - 1, LENGTH).min(axis=1)
+        fits = (known == -1) | (structures == known) | ((known == SOME_PARTNER) & (structures > 0))
+        agrees = fits.all(axis=1) & (spans >= least_hairpin)
+        said = contradiction(letters, known, rules)
+        if said is not None:
+            assert not agrees.any()
+        alone = [
+            place for place in np.flatnonzero(known == SOME_PARTNER) if lonely_by_hand(sequence, known, place, rules)
+        ]
+        assert lonely(letters, known, rules).tolist() == alone
+        n_lonely += len(alone)
+    assert n_lonely > 10
+
+
+def lonely_by_hand(sequence, known, i, rules):
+    """Would a pair with any letter cross a known one, be too short, or be of the wrong letters?"""
+    for j in range(len(sequence)):
+        crossed = any(
+            (i < a < j) != (i < b - 1 < j) if i < j else (j < a < i) != (j < b - 1 < i)
+            for a, b in enumerate(known)
+            if b > 0
+        )
+        if known[j] < 0 and not crossed and abs(i - j) > rules.least_hairpin and {sequence[i], sequence[j]} in PAIRS:
+            return False
+    return True
 
 
 def test_nothing_agrees_with_what_cannot_be():

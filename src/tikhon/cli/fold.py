@@ -70,8 +70,11 @@ Longest = Annotated[
 ]
 LeastHairpin = Annotated[
     int | None,
-    typer.Option(min=0, help="Letters between two that pair, at least (3 for EternaFold); as the model says unless told."),
-]  # fmt: skip
+    typer.Option(
+        min=0,
+        help="Letters between two that pair, at least: 3 for EternaFold. Unless told as the model says; the packaged: 3.",
+    ),
+]
 
 
 @fold.command()
@@ -91,7 +94,7 @@ def predict(
     constraints: Annotated[
         Path | None,
         typer.Option(
-            help="Structures, by name (of a table or its file) or in order: '?' if nothing is known, '|' for any pair."
+            help="Structures, by name (of a table or its file) or in order: '.' unpaired, '?' not known, '|' paired."
         ),
     ] = None,
     file_format: Annotated[
@@ -102,7 +105,9 @@ def predict(
     ] = None,
     probabilities: Annotated[
         Path | None,
-        typer.Option(help="Write the probability of each pair of letters: name, i, j, probability; - for stdout."),
+        typer.Option(
+            help="Write pairs of letters with a probability of 1e-6 or more: name, i, j, probability; - for stdout."
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the structure to this .svg; of several sequences to FILE-NAME.svg each.")
@@ -286,7 +291,8 @@ def evaluate(
     """Sensitivity, PPV and F1 of predicted pairs and the log loss of structures, as means over molecules.
 
     Pairs that the model does not know (not AU, CG or GU) count as missed; for the log loss they are read as unpaired, as in
-    training.
+    training. Predicted pairs of two letters that are '?' (not known) or '|' (paired, not known with which) are neither right
+    nor wrong; a molecule of such letters alone counts for the log loss only.
     """
     from tikhon.cli import folding
     from tikhon.cli.molecules import Molecules, crossing_pairs, warnings_about, with_structures
@@ -311,20 +317,23 @@ def evaluate(
     for message in messages:
         warn(message)
 
+    told = [scores for scores in found if scores.told]
     losses = [scores.log_loss for scores in found if scores.log_loss is not None]
     means = {
-        name: sum(getattr(scores, name) for scores in found) / len(found) for name in ("sensitivity", "ppv", "f1")
+        name: sum(getattr(scores, name) for scores in told) / len(told) if told else None
+        for name in ("sensitivity", "ppv", "f1")
     } | {"log_loss": sum(losses) / len(losses) if losses else None}
     n_letters = sum(len(given.record.sequence) for given in molecules)
-    counts = {"molecules": len(found), "letters": n_letters, "with_log_loss": len(losses)}
+    counts = {"molecules": len(found), "letters": n_letters, "with_pairs": len(told), "with_log_loss": len(losses)}
     if as_json:
         options = {"method": method.value, "gamma": gamma}
         source = "packaged" if model is None else str(model)
         write_json({"model": source, "data": str(data)} | options | counts | means | {"warnings": messages})
         return
     print(f"{len(found)} molecules, {n_letters} letters; means over molecules:")
+    some = "" if len(told) == len(found) else f" (of the {len(told)} molecules of which a letter is known)"
     for name in ("sensitivity", "ppv", "f1"):
-        print(f"{name:<12} {means[name]:.4f}")
+        print(f"{name:<12} " + (f"{means[name]:.4f}{some}" if told else "none: no letter is known"))
     missing = "" if len(losses) == len(found) else f" (of the {len(losses)} molecules that the model has a parse for)"
     print(f"{'log loss':<12} " + (f"{means['log_loss']:.4f}{missing}" if losses else "none: no molecule has a parse"))
 

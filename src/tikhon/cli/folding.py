@@ -26,6 +26,7 @@ from tikhon.models.folding_decoder import best_structure, drawn_structures, log_
 from tikhon.models.folding_structures import (
     Partners,
     Rules,
+    contradiction,
     encoded,
     known_pairs,
     molecule,
@@ -65,16 +66,8 @@ class Folder:
         if known is None:
             return unknown_molecule(letters, self.rules)
         partners = checked_structure(known.record.structure or "", known.where)
-        places = np.flatnonzero(partners > NONE)
-        near = places[np.abs(places - partners[places] + 1) <= self.rules.least_hairpin]
-        odd = np.concatenate([strangers(letters, partners, self.rules), near])
-        if len(odd):
-            i, sequence = int(odd[0]), given.record.sequence
-            j = int(partners[i]) - 1
-            raise InputError(
-                f"{known.where} pairs {sequence[i]} at {i + 1} with {sequence[j]} at {j + 1}, which the model does not allow: "
-                "write '?' for both"
-            )
+        if (why := contradiction(letters, partners, self.rules)) is not None:
+            raise InputError(f"{known.where} {why}")
         return molecule(letters, self.rules, partners)
 
 
@@ -257,8 +250,12 @@ def few(molecules: Iterable[Given]) -> list[Given]:
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one molecule: shares of its pairs, and -log p of its structure, None where the model has no parse for it."""
+    """Of one molecule: shares of its pairs, and -log p of its structure, None where the model has no parse for it.
 
+    ``told``: is it known of any letter what it does? If not, the shares say nothing.
+    """
+
+    told: bool
     sensitivity: float
     ppv: float
     f1: float
@@ -267,7 +264,7 @@ class Scores:
 
 
 def scores(folder: Folder, wish: Wish, given: Given) -> Scores:
-    """Predicted pairs of letters of which nothing is known are neither right nor wrong."""
+    """Predicted pairs of two letters whose partners are not known are neither right nor wrong."""
     folded = fold(folder, wish, 0, given, None)
     truth = checked_structure(given.record.structure or "", given.where)
     right, true, told = pair_counts(truth, partners_of(folded.structures[0]))
@@ -278,6 +275,7 @@ def scores(folder: Folder, wish: Wish, given: Given) -> Scores:
         log_z = log_partition(unknown_molecule(letters, rules), folder.weights, rules.longest_loop)
     log_agreeing = log_partition(agreeing, folder.weights, rules.longest_loop)
     return Scores(
+        told=bool((truth >= NONE).any()),
         sensitivity=share(right, true), ppv=share(right, told), f1=share(2 * right, true + told),
         log_loss=None if log_agreeing is None or log_z is None else log_z - log_agreeing,
         n_odd=len(strangers(letters, truth, rules)) // 2,

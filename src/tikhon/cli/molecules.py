@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tikhon.data.dot_bracket import CROSSING, n_crossing, partly_known_partners
+from tikhon.data.dot_bracket import n_crossing, partly_known_partners
 from tikhon.data.rna import OTHER_CODES, STDIN, Record, stream_rna
 from tikhon.errors import FileFormatError, InputError
 from tikhon.models.folding_passes import table_bytes
@@ -82,16 +82,9 @@ def with_structures(molecules: Iterable[Given]) -> list[Given]:
 def checked_structure(structure: str, where: str) -> Partners:
     """Its partners, with what "?" and "|" say; pairs that cross are left out."""
     try:
-        partners = partly_known_partners(structure)
+        return partly_known_partners(structure)
     except InputError as error:
         raise FileFormatError(f"{where}: {error}") from None
-    for opening, closing in CROSSING.items():
-        if structure.count(opening) != structure.count(closing):
-            raise FileFormatError(
-                f"{where}: the structure has {structure.count(opening)} {opening!r} and {structure.count(closing)} "
-                f"{closing!r}: as many are needed"
-            )
-    return partners
 
 
 def warnings_about(n_unknown: int, crossing: int) -> list[str]:
@@ -100,7 +93,7 @@ def warnings_about(n_unknown: int, crossing: int) -> list[str]:
     if n_unknown:
         found.append(f"letters that are not A, C, G or U: {n_unknown}; they pair with nothing and add nothing")
     if crossing:
-        found.append(f"pairs that cross others: {crossing}; pseudoknots are read as unpaired")
+        found.append(f"pairs drawn with other brackets than ( and ): {crossing}; pseudoknots are read as unpaired")
     return found
 
 

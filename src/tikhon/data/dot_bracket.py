@@ -14,38 +14,47 @@ UNKNOWN, PAIRED = "?", "|"
 UNKNOWN_PARTNER, SOME_PARTNER = -1, -2
 # Brackets of other kinds are pairs that cross those drawn with ( and ).
 CROSSING = {"[": "]", "{": "}", "<": ">"} | {chr(a): chr(a + 32) for a in range(ord("A"), ord("Z") + 1)}
-_CROSSING_MARKS = frozenset(CROSSING) | frozenset(CROSSING.values())
+_CLOSING = {OPEN: CLOSE} | CROSSING
+_OPENING = {closing: opening for opening, closing in _CLOSING.items()}
 # Marks that no sequence has.
 STRUCTURE_MARKS = frozenset((UNPAIRED, OPEN, CLOSE, UNKNOWN, PAIRED)) | frozenset(
-    mark for mark in _CROSSING_MARKS if not mark.isalpha()
+    mark for mark in (*_CLOSING, *_OPENING) if not mark.isalpha()
 )
 
 
 def partners_of(structure: str) -> NDArray[np.int64]:
     """The partners that a structure says; pairs that cross are left out (see ``n_crossing``)."""
+    return _partners(structure)
+
+
+def _partners(structure: str, also: str = "") -> NDArray[np.int64]:
+    """``also``: what more may be written."""
     partners = np.zeros(len(structure), np.int64)
-    open_ones: list[int] = []
+    open_ones: dict[str, list[int]] = {}
     for place, mark in enumerate(structure, 1):
-        if mark == OPEN:
-            open_ones.append(place)
-        elif mark == CLOSE:
-            if not open_ones:
-                raise InputError(f"the structure has a ')' at position {place} that nothing opens")
-            partner = open_ones.pop()
-            partners[place - 1], partners[partner - 1] = partner, place
-        elif mark != UNPAIRED and mark not in _CROSSING_MARKS:
+        if mark in _CLOSING:
+            open_ones.setdefault(mark, []).append(place)
+        elif mark in _OPENING:
+            opening = _OPENING[mark]
+            if not open_ones.get(opening):
+                raise InputError(f"the structure has a {mark!r} at position {place} that nothing opens")
+            partner = open_ones[opening].pop()
+            if mark == CLOSE:
+                partners[place - 1], partners[partner - 1] = partner, place
+        elif mark != UNPAIRED:
             raise InputError(
-                f"the structure has {mark!r} at position {place}: write '.', '(' or ')', or brackets of other kinds"
+                f"the structure has {mark!r} at position {place}: write '.', '(', ')'{also}, or brackets of other kinds"
             )
-    if open_ones:
-        raise InputError(f"the structure has a '(' at position {open_ones[-1]} that nothing closes")
+    for opening, places in open_ones.items():
+        if places:
+            raise InputError(f"the structure has a {opening!r} at position {places[-1]} that nothing closes")
     return partners
 
 
 def partly_known_partners(structure: str) -> NDArray[np.int64]:
     """As ``partners_of``, with UNKNOWN_PARTNER for "?" and SOME_PARTNER for "|"."""
     marks = np.array(list(structure), "U1")
-    told = partners_of(structure.replace(UNKNOWN, UNPAIRED).replace(PAIRED, UNPAIRED))
+    told = _partners(structure.replace(UNKNOWN, UNPAIRED).replace(PAIRED, UNPAIRED), ", '?' (not known), '|' (paired)")
     return np.where(marks == UNKNOWN, UNKNOWN_PARTNER, np.where(marks == PAIRED, SOME_PARTNER, told))
 
 

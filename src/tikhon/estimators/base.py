@@ -19,7 +19,7 @@ from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import Arrays, model_state
 from tikhon.groups import Groups, GroupSpec
-from tikhon.objective import Pair, Rows, Sketched, Vector
+from tikhon.objective import Majorisable, Pair, Rows, Sketched, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors
 from tikhon.solvers.penalised import baseline
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 FINE, FAIR, ROUGH = 1e-8, 1e-4, 3e-3  # residuals of fits with tol=None
 FOLDS = 5  # with cv="auto"
 NO_SPLITS = object()  # in place of cv, where nothing is held out
+NOT_CONVEX = "the loss is not convex, since labels or structures are known in part: fits end in one of its minima"
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
@@ -158,6 +159,8 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 codes=codes,
             )
             pairs = make_pairs(splits, row_weights, objective.reweighted)
+        if not objective.is_convex and not isinstance(objective, Majorisable):
+            notes = (*notes, NOT_CONVEX)
         n_jobs = max(1, min(n_jobs, len(pairs)))
         problem = Problem(
             objective=objective,

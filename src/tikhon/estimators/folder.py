@@ -22,13 +22,14 @@ from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
-from tikhon.kernels.fold_inside import Molecule
+from tikhon.kernels.fold_inside import NONE, Molecule
 from tikhon.models.folding import Folding
 from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
 from tikhon.models.folding_nbest import several_best
 from tikhon.models.folding_structures import (
     Partners,
     Rules,
+    contradiction,
     known_pairs,
     molecule,
     pair_counts,
@@ -80,9 +81,10 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         weights, and to compare with its partition functions.
     longest_sequence : int, default=6000
         Longer sequences are refused, with the memory that they would take: 2.7 GB for 6,000 letters, and four times as
-        much for twice as many.
+        much for twice as many (the tables alone; other arrays take a third more, Hessian products in fits twice as much).
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
-        How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds.
+        How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds, for
+        ``tuner="auto"`` and 5,000 molecules or more one hold-out part.
     validation_fraction : float, default=0.2
         The part of the molecules in the hold-out, with ``cv=None``.
     rescale : {"none", "n"}, default="none"
@@ -218,6 +220,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
             the most probable structure, whatever gamma is.
         constraints : list of str or None, default=None
             What is known: a structure for each sequence, with "?" where nothing is, "|" for a letter that pairs with any other.
+            A dot is a letter that is unpaired.
 
         Returns
         -------
@@ -225,7 +228,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """
         if method not in METHODS:
             raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
-        if not 0.0 < gamma < np.inf:
+        if not isinstance(gamma, int | float | np.integer | np.floating) or not 0.0 < gamma < np.inf:
             raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
         longest = self._rules().longest_loop
 
@@ -321,13 +324,17 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
 
-        Predicted pairs of letters whose partner is not known ("?", "|") are neither right nor wrong.
+        Predicted pairs of two letters whose partners are not known ("?", "|") are neither right nor wrong, and molecules
+        of which no letter is known ("." or a bracket) do not count.
         """
         X = texts_of("X", X)
         sequences = checked_sequences(X, self.longest_sequence)
         truth = checked_structures("y", y, sequences)
         found = checked_structures("the prediction", self.predict(X), sequences)
-        row_weights = checked_weights(sample_weight, len(sequences))
+        told = np.array([bool((known >= NONE).any()) for known in truth])
+        row_weights = checked_weights(sample_weight, len(sequences)) * told
+        if not row_weights.any():
+            raise InputError("y says of no letter whether it pairs: write '.', '(' and ')' for what is known")
         counts = [pair_counts(known, guess) for known, guess in zip(truth, found, strict=True)]
         f1 = [share(2 * right, true + told) for right, true, told in counts]
         return float(np.average(f1, weights=row_weights))
@@ -341,6 +348,9 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         if constraints is None:
             return [unknown_molecule(letters, rules) for letters in sequences]
         known = checked_structures("constraints", constraints, sequences)
+        for number, (letters, partners) in enumerate(zip(sequences, known, strict=True)):
+            if (why := contradiction(letters, partners, rules)) is not None:
+                raise InputError(f"structure {number} of constraints {why}")
         return [molecule(letters, rules, partners) for letters, partners in zip(sequences, known, strict=True)]
 
     def _log_partitions(self, molecules: Sequence[Molecule], *, constrained: bool = False) -> NDArray[np.float64]:
@@ -386,8 +396,13 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     # Files.
 
     @classmethod
-    def pretrained(cls) -> Self:
+    def pretrained(cls, **parameters: Any) -> Self:
         """The model that comes with tikhon: learned by it from TORNADO TrainA, as ``docs/results/rna-generalise.md`` tells.
+
+        Parameters
+        ----------
+        **parameters
+            Of the model, such as ``n_jobs=1``. Unless told, it leaves 3 letters or more between two that pair.
 
         Returns
         -------
@@ -403,6 +418,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """
         header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
         model: Self = restore(cls, header, arrays)
+        model.set_params(**parameters)
         return model
 
     @classmethod
@@ -443,7 +459,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         self._weights = self.tuning_.weights
 
     def _column_groups(self) -> list[str | None]:
-        return [self.groups_.names[number] for number in self.groups_.index]
+        return [None if number < 0 else self.groups_.names[number] for number in self.groups_.index]
 
 
 def _groups(spec: GroupSpec) -> Groups:
@@ -475,9 +491,9 @@ def _with_those_left_out(groups: Groups, left_out: NDArray[np.bool_]) -> Groups:
     """The groups of the other weights, and one more, of a strength that nothing depends on."""
     if not left_out.any():
         return groups
-    kept, index = np.unique(groups.index[~left_out], return_inverse=True)
-    every = np.full(len(left_out), len(kept), np.intp)
-    every[~left_out] = index
+    index = np.where(left_out, -1, groups.index)  # -1: not penalised
+    kept = np.unique(index[index >= 0])
+    every = np.where(left_out, len(kept), np.where(index >= 0, np.searchsorted(kept, index), -1)).astype(np.intp)
     names = (*(groups.names[number] for number in kept), LEFT_OUT)
     return Groups(every, names, np.append(groups.fixed[kept], 1.0))
 

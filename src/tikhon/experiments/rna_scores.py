@@ -72,7 +72,7 @@ def counted(model: RNAFolder, records: Sequence[Record], gammas: Sequence[float]
     known, predicted, right = [], [], []
     for record in records:  # one by one: a matrix of probabilities is large
         (pairs,) = model.predict_pairs([record.sequence])
-        after, truth = Posterior(np.nan, pairs.toarray()), known_partners(record)
+        after, truth = Posterior(np.nan, pairs.toarray(), np.zeros(pairs.shape[0], bool)), known_partners(record)
         found = np.array([after.most_accurate(gamma) for gamma in gammas])
         known.append(np.count_nonzero(truth) // 2)
         predicted.append(np.count_nonzero(found, axis=1) // 2)

@@ -15,10 +15,11 @@ from tikhon.objective import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """log Z and the probabilities of pairs of one molecule, i < j at [i - 1, j - 1]."""
+    """log Z and the probabilities of pairs of one molecule, i < j at [i - 1, j - 1]; which letters are known to pair."""
 
     log_z: float
     pairs: Matrix
+    bound: NDArray[np.bool_]
 
     @property
     def unpaired(self) -> Vector:
@@ -30,11 +31,27 @@ class Posterior:
 
         In expectation (Do, Woods, Batzoglou 2006, equation 10): the pair of i and j gains 2 gamma p_ij.
         """
-        return _best(self.unpaired, 2.0 * gamma * self.pairs)
+        return self._best(self.unpaired, 2.0 * gamma * self.pairs)
 
     def centroid(self, gamma: float) -> Partners:
         """The structure with the largest sum of (gamma + 1) p_ij - 1 over its pairs (Hamada et al. 2009)."""
-        return _best(np.zeros(len(self.pairs)), (gamma + 1.0) * self.pairs - 1.0)
+        return self._best(np.zeros(len(self.pairs)), (gamma + 1.0) * self.pairs - 1.0)
+
+    def _best(self, unpaired: Vector, gains: Matrix) -> Partners:
+        """The nested possible pairs with the largest gains, such that letters that are bound pair.
+
+        A pair that gains no more than its letters unpaired is not considered.
+        """
+        # More than all gains together: to leave a bound letter unpaired never pays. Some structure of positive probability
+        # pairs all of them.
+        dear = 1.0 + float(unpaired.sum()) + 2.0 * len(gains) * float(np.abs(gains).max(initial=0.0))
+        worth = np.where(self.bound, -dear, unpaired)
+        left, right = np.nonzero((self.pairs > 0.0) & (gains > worth[:, None] + worth[None, :]))
+        padded = np.concatenate([[0.0], worth, [0.0]])
+        starts = np.searchsorted(left, np.arange(-1, len(worth) + 1)).astype(np.int64)
+        partners: NDArray[np.int64] = np.zeros(len(padded), np.int64)
+        best_pairs(padded, starts, right + 1, gains[left, right], partners)
+        return partners[1:-1]
 
 
 def posterior(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threads: int = 1) -> Posterior | None:
@@ -44,8 +61,10 @@ def posterior(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threa
         return None
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
     average_uses(molecule, folded, probabilities, n_threads=n_threads)
-    inner = probabilities[1:-1, 1:-1]
-    return Posterior(folded.log_z, np.ascontiguousarray(inner[::-1, ::-1].T if molecule.counts_parses else inner))
+    inner, bound = probabilities[1:-1, 1:-1], molecule.is_free[1:-1] == 0.0
+    if molecule.counts_parses:  # it is a mirror image
+        inner, bound = inner[::-1, ::-1].T, bound[::-1]
+    return Posterior(folded.log_z, np.ascontiguousarray(inner), bound)
 
 
 def log_partition(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threads: int = 1) -> float | None:
@@ -79,13 +98,3 @@ def drawn_structures(
     if folded is None:
         return None
     return [turned_back(molecule, traced(molecule, folded, generator)[1:-1]) for _ in range(count)]
-
-
-def _best(unpaired: Vector, gains: Matrix) -> Partners:
-    """The nested pairs with the largest gains; a pair that gains no more than its letters unpaired is not considered."""
-    left, right = np.nonzero(np.triu(gains > unpaired[:, None] + unpaired[None, :], 1))
-    padded = np.concatenate([[0.0], unpaired, [0.0]])
-    starts = np.searchsorted(left, np.arange(-1, len(unpaired) + 1)).astype(np.int64)
-    partners: NDArray[np.int64] = np.zeros(len(padded), np.int64)
-    best_pairs(padded, starts, right + 1, gains[left, right], partners)
-    return partners[1:-1]

@@ -76,9 +76,12 @@ def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) ->
     loop = np.zeros((SIDE, SIDE))
     fits = (left + right > 0) & (left + right <= longest_loop)
     loop[:-1, :-1][fits] = np.exp(scores.loop - scale * (left + right + 2))[fits]
-    bulge_left, bulge_right, internal = (loop[place] * np.exp(one) for place, one in (
-        ((1, 0), scores.bulge), ((0, 1), scores.bulge), ((1, 1), scores.internal)
-    ))  # fmt: skip
+    bulge_left, bulge_right, internal = (
+        np.exp(scores.loop[place] - scale * (sum(place) + 2) + by_letters)
+        if longest_loop >= sum(place)
+        else 0.0 * by_letters
+        for place, by_letters in (((1, 0), scores.bulge), ((0, 1), scores.bulge), ((1, 1), scores.internal))
+    )
     loop[1, 0] = loop[0, 1] = loop[1, 1] = 0.0  # these depend on letters
     lengths = np.arange(n + 1)
     base, unpaired, paired = (float(score) for score in scores.multi)

@@ -61,6 +61,43 @@ def strangers(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.
     return odd
 
 
+def lonely(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.intp]:
+    """Places, from 0, of letters that are known to pair where no letter is left to pair with, whatever the others do."""
+    n, can_pair = len(letters), rules.can_pair()
+    loops, open_ones = np.zeros(n, np.int64), [-1]  # by the known pair around each letter
+    for place, partner in enumerate(partners.tolist()):
+        if partner > NONE and partner - 1 < place:
+            open_ones.pop()
+        loops[place] = open_ones[-1]
+        if partner - 1 > place:
+            open_ones.append(place)
+    odd = []
+    for i in np.flatnonzero(partners == SOME_PARTNER).tolist():
+        others = (partners < NONE) & (loops == loops[i]) & can_pair[letters[i], letters]
+        if not (others & (np.abs(np.arange(n) - i) > rules.least_hairpin)).any():
+            odd.append(i)
+    return np.array(odd, np.intp)
+
+
+def contradiction(letters: Letters, partners: Partners, rules: Rules) -> str | None:
+    """What it says that cannot be, as far as single letters and pairs tell; None where nothing was found."""
+    names, places = LETTERS + "N", np.flatnonzero(partners > NONE)
+    near = places[np.abs(places - partners[places] + 1) <= rules.least_hairpin]
+    odd, alone = np.append(strangers(letters, partners, rules), near), lonely(letters, partners, rules)
+    if len(odd):
+        i, j = int(odd[0]), int(partners[odd[0]]) - 1
+        return (
+            f"pairs {names[letters[i]]} at {i + 1} with {names[letters[j]]} at {j + 1}, which the model does not allow: "
+            "write '?' for both"
+        )
+    if len(alone):
+        i = int(alone[0])
+        return (
+            f"says that {names[letters[i]]} at {i + 1} pairs, and there is no letter that it could pair with: write '?'"
+        )
+    return None
+
+
 def known_pairs(letters: Letters, partners: Partners, rules: Rules) -> Partners:
     """The structure with pairs that the rules do not know read as unpaired."""
     known = partners.copy()
@@ -69,8 +106,11 @@ def known_pairs(letters: Letters, partners: Partners, rules: Rules) -> Partners:
 
 
 def pair_counts(truth: Partners, guess: Partners) -> tuple[int, int, int]:
-    """Pairs that are rightly predicted, known, and predicted; those of letters whose partner is not known do not count."""
-    told = np.where((truth < NONE) | ((guess > NONE) & (truth[guess - 1] < NONE)), NONE, guess)
+    """Pairs that are rightly predicted, known, and predicted; pairs of two letters whose partners are not known do not count.
+
+    Where the partner of one is known, the pair is right or wrong.
+    """
+    told = np.where((guess > NONE) & (truth < NONE) & (truth[guess - 1] < NONE), NONE, guess)
     right, known, predicted = (
         int(np.sum(mask)) // 2 for mask in ((truth == told) & (truth > NONE), truth > NONE, told > NONE)
     )

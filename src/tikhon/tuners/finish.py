@@ -55,7 +55,7 @@ def finish(
         warnings = (
             *warnings,
             "the penalised weights shrank to nearly nothing and the model predicts almost what it would without them: "
-            f"if you expected a signal, try {_other_tuner(name)}, other groups, or standardize=True",
+            f"if you expected a signal, try {_other_tuner(name)}, other groups, or columns of one scale",
         )
     return TuneResult(
         tuner=name,
