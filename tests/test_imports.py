@@ -11,8 +11,8 @@ LAYERS = (
     {"_version", "lazy", "objective", "groups", "results", "errors"},
     {"kernels", "data"},
     {"models", "solvers"},
-    {"tuners", "scale", "testing"},
-    {"estimators", "search"},
+    {"tuners", "testing"},
+    {"estimators"},
     {"report", "experiments", "bench"},
     {"cli"},
 )

@@ -3,7 +3,8 @@
 TikhonError
 ├── InputError          (also a ValueError) bad data, bad parameters: names the value, the place and the remedy
 │   └── FileFormatError a file that is cut, edited, of a newer version or of another kind
-└── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not offer
+├── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not offer
+└── MissingExtra        (also an ImportError) an optional dependency is not installed
 
 TuningWarning           (a UserWarning) the answer stands, but look at it: a bound was hit, weights vanished
                         (that a tuning did not converge is told by scikit-learn's ConvergenceWarning)

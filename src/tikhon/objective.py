@@ -6,8 +6,8 @@ Conventions, for every objective:
 - weights are one flat float64 vector; methods never modify it and give the same bits when called twice;
 - an objective owns its data: its methods take weights only.
 
-Only ``loss_gradient`` must be written for a model of your own: :func:`tikhon.solvers.with_hessian` adds the rest by
-differences or by complex steps.
+Only ``n_weights``, ``is_convex`` and ``loss_gradient`` must be written for a model of your own:
+:func:`tikhon.solvers.with_hessian` adds Hessian products by differences or by complex steps (row weights are yours to add).
 """
 
 from collections.abc import Callable

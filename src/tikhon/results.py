@@ -30,7 +30,7 @@ class Step:
     number: int
     strengths: Vector  # one per group, fixed ones included
     criterion: float
-    gradient_norm: float | None = None  # largest entry of the projected gradient in theta
+    gradient_norm: float | None = None  # in theta, its largest entry; ``direct``: in the weights, relative
     residual: float = 0.0  # worst of the fits and linear solves made for this step
     n_iter: int = 0  # solver iterations spent on this step
     seconds: float = 0.0  # since the start of the tuning

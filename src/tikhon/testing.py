@@ -26,7 +26,7 @@ def check_objective(objective: Objective, rng: np.random.Generator, *, scale: fl
     (a) gradient . v against fourth-order differences of the loss; (b) Hessian products against differences of
     gradients; (c) u.Hv = v.Hu; (d) v.Hv >= 0 if convex; (e) weights are not modified and the same call gives the same
     bits; (f) a factorisation, where there is one, solves the penalised system; (g) row weights of 0 and 2 mean what
-    they should, where there are rows.
+    they should, where there are rows and the loss is convex.
     """
     for _ in range(DIRECTIONS):
         weights, u, v = (scale * rng.normal(size=objective.n_weights) for _ in range(3))

@@ -63,6 +63,15 @@ def test_structures_that_are_none(structure, said):
         partners_of(structure)
 
 
+def test_comments_and_names_of_bprna(tmp_path):
+    path = tmp_path / "one.dbn"
+    path.write_text("#Name: bpRNA_1 of a set\n#Length: 4\nGGAACC\n((..))\n# and\n#Name: two\nACGU\n")
+    records = read_rna(path)
+    assert [(one.name, one.about, one.sequence, one.structure) for one in records] == [
+        ("bpRNA_1", "of a set", "GGAACC", "((..))"), ("two", "", "ACGU", None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("zipped", [False, True])
 def test_records_with_and_without_structures(tmp_path, zipped):
     text = ">one first of all\nGGAA\nACC\n((...))\n\n>two\nACGU\n"

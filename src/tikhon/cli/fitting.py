@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tikhon.cli.console import Bar, InterruptionError, warn, write_json
-from tikhon.cli.options import TunerName, make_tuner, strengths_by_name
+from tikhon.cli.options import SequenceTunerName, TunerName, make_tuner, strengths_by_name
 from tikhon.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model file to write, by custom .safetensors.")]
 Tuner = Annotated[TunerName, typer.Option(help="How the strengths are learned.")]
-Strength = Annotated[list[str] | None, typer.Option(help="Fix a group's strength; repeatable.", metavar="NAME=VALUE")]
+TunerOfSequences = Annotated[SequenceTunerName, typer.Option(help="How the strengths are learned.")]
+Strength = Annotated[
+    list[str] | None, typer.Option(help="Fix a group's strength (repeatable), or VALUE for all.", metavar="NAME=VALUE")
+]
 Folds = Annotated[
     int | None, typer.Option("--cv", min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
 ]
@@ -31,8 +34,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def tuning_parameters(
-    *, tuner: TunerName, strength: Sequence[str] | None, folds: int | None, held_out: float | None, checkpoint: Path | None,
-    seed: int, jobs: int | None,
+    *, tuner: TunerName | SequenceTunerName, strength: Sequence[str] | None, folds: int | None, held_out: float | None,
+    checkpoint: Path | None, seed: int, jobs: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The parameters of an estimator that these options stand for."""
     if folds is not None and held_out is not None:

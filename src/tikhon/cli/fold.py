@@ -17,13 +17,13 @@ from tikhon.cli.fitting import (
     Seed,
     Strength,
     Threads,
-    Tuner,
+    TunerOfSequences,
     end_interrupted,
     fitted,
     report,
     tuning_parameters,
 )
-from tikhon.cli.options import TunerName
+from tikhon.cli.options import SequenceTunerName
 from tikhon.errors import InputError
 
 fold = typer.Typer(
@@ -210,7 +210,7 @@ def fit(
     ],
     model: ModelFile,
     groups: Annotated[GroupsBy, typer.Option(help="Which weights share a strength.")] = GroupsBy.kind,
-    tuner: Tuner = TunerName.auto,
+    tuner: TunerOfSequences = SequenceTunerName.auto,
     strength: Strength = None,
     cv: Folds = None,
     validation_fraction: HeldOut = None,

@@ -12,7 +12,7 @@ STRONGEST = 5  # features of each label
 
 @guarded
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A model file of tikhon fit or of model.save.")],
+    model: Annotated[Path, typer.Argument(help="A model file of tikhon fit, tag fit, fold fit or model.save.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Show a model's groups, strengths and sizes of weights, and how it was tuned."""

@@ -45,6 +45,17 @@ class TunerName(StrEnum):
     none = "none"
 
 
+class SequenceTunerName(StrEnum):
+    """Of tuners that need nothing that chains and molecules lack."""
+
+    auto = "auto"
+    grid = "grid"
+    mm = "mm"
+    direct = "direct"
+    gradient = "gradient"
+    none = "none"
+
+
 def chosen_task(task: Task, target: "NDArray[Any] | None") -> Task:
     """Text and few distinct whole numbers are classes, other numbers are quantities."""
     import numpy as np
@@ -92,11 +103,11 @@ def strengths_by_name(written: Sequence[str]) -> dict[str, float] | float | None
     return strengths
 
 
-def make_tuner(name: TunerName, checkpoint: Path | None) -> Any:
+def make_tuner(name: TunerName | SequenceTunerName, checkpoint: Path | None) -> Any:
     """A tuner with its defaults; None for fixed strengths."""
     from tikhon.tuners import TUNERS
 
-    if name is TunerName.none:
+    if name == TunerName.none:
         if checkpoint is not None:
             raise InputError("--checkpoint: with --tuner none there are no steps to keep")
         return None

@@ -16,11 +16,11 @@ from tikhon.cli.fitting import (
     Seed,
     Strength,
     Threads,
-    Tuner,
+    TunerOfSequences,
     end_interrupted,
     tuning_parameters,
 )
-from tikhon.cli.options import TunerName
+from tikhon.cli.options import SequenceTunerName
 from tikhon.errors import InputError
 
 tag = typer.Typer(
@@ -65,7 +65,7 @@ def fit(
     ] = Features.auto,
     order: Annotated[int, typer.Option(min=1, max=2, help="How many labels back a transition looks.")] = 1,
     groups: Annotated[GroupsBy, typer.Option(help="Which features share a strength.")] = GroupsBy.template,
-    tuner: Tuner = TunerName.auto,
+    tuner: TunerOfSequences = SequenceTunerName.auto,
     strength: Strength = None,
     allowed: Annotated[Allowed, typer.Option(help="Which labels may follow which in predictions.")] = Allowed.all,
     cv: Folds = None,

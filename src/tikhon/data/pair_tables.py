@@ -23,7 +23,7 @@ CT_COLUMNS = 6
 _BPSEQ_ROW = re.compile(r"\s*[0-9]+\s+[A-Za-z]\s+-?[0-9]+\s*")
 _CT_ROW = re.compile(r"\s*[0-9]+\s+[A-Za-z](\s+-?[0-9]+){4,}\s*")
 _BEGINS_WITH_NUMBER = re.compile(r"\s*-?[0-9]")
-_BPSEQ_NAME = re.compile(r"#?\s*(?:file)?name:\s*(\S+)\s*(.*)", re.IGNORECASE)
+NAME_LINE = re.compile(r"#?\s*(?:file)?name:\s*(\S+)\s*(.*)", re.IGNORECASE)
 _ENERGY = re.compile(r"^(?:energy|dg)\s*=\s*\S+\s*", re.IGNORECASE)
 
 
@@ -54,7 +54,7 @@ def read_bpseq(lines: Lines, source: str) -> Iterator[PairTable]:
             if rows.letters:
                 yield rows.finished(name, about)
                 rows, name, about = _Rows(source), "", ""
-            if not name and (said := _BPSEQ_NAME.match(line.strip())):
+            if not name and (said := NAME_LINE.match(line.strip())):
                 name, about = said[1], said[2]
             continue
         words = line.split()

@@ -1,7 +1,8 @@
 """Files of RNA sequences, with or without structures: FASTA, plain lines, bpseq and ct, told by their content; plain or gzip.
 
 A record is a header that begins with ">", the sequence on one line or more, and after it, if there is one, the structure in
-dot-bracket. Without any header each line is a sequence, or the structure of the one before.
+dot-bracket. Without any header each line is a sequence, or the structure of the one before. Lines that begin with "#" are
+comments, and "#Name: ..." is a header, as in the files of bpRNA.
 """
 
 import gzip
@@ -18,7 +19,7 @@ from typing import IO, Any, cast
 
 from tikhon.data.dot_bracket import STRUCTURE_MARKS
 from tikhon.data.files import reading
-from tikhon.data.pair_tables import Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
+from tikhon.data.pair_tables import NAME_LINE, Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
 from tikhon.errors import FileFormatError, InputError
 
 STDIN = Path("-")
@@ -33,7 +34,6 @@ PRETRAINED = Path(__file__).with_name("rna_pretrained.safetensors")  # made by t
 FILES = {
     "s151rfam": "rna/s151rfam.txt.gz",
     "tornado-train-a": "rna/tornado_trainA.txt.gz",
-    "tornado-train-b": "rna/tornado_trainB.txt.gz",
     "tornado-test-a": "rna/tornado_testA.txt.gz",
     "contrafold-2": "rna/contrafold_v2.complementary.params.gz",  # weights, not records
 }
@@ -99,7 +99,9 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
 
     for number, raw in lines:
         line = raw.strip()
-        if not line:
+        if named := NAME_LINE.fullmatch(line):
+            line = f">{named[1]} {named[2]}"
+        if not line or line.startswith("#"):
             continue
         is_header = line.startswith(">")
         is_structure = not is_header and not STRUCTURE_MARKS.isdisjoint(line)

@@ -51,8 +51,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     groups : "template", "separate", None, array-like, dict or callable, default="template"
         Which features share a strength: those with the same part of the name before "=" (or before ":", where most names
         have no "="), names without one forming "rest"; none; all, transitions included (None); or any form that
-        LogisticRegression takes, by feature. Transitions are a group of their own, "transitions", and label triples
-        "transitions2".
+        LogisticRegression takes but "prefix", by feature. Columns of arrays are one template, "all". Transitions are a group
+        of their own, "transitions", and label triples "transitions2".
     tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
         How the strengths are learned. "auto" descends the loss of held-out sequences. None: as given.
     strengths : float, dict from group name to float, or None, default=None
@@ -86,7 +86,7 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
-        Threads over sequences; None and -1 mean all cores. Results do not depend on it.
+        Threads over sequences, at most four; None and -1 mean all cores. Results do not depend on it.
     verbose : int, default=0
         1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
 

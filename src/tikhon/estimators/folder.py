@@ -61,8 +61,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     Parameters
     ----------
     groups : "kind", "separate", None, array-like, dict or callable, default="kind"
-        Which weights share a strength: those of a kind, none, or all (None); or any form that LogisticRegression takes, by the
-        names of the weights.
+        Which weights share a strength: those of a kind, none, or all (None); or any form but "prefix" that
+        LogisticRegression takes, by the names of the weights.
     tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
         How the strengths are learned. "auto" descends the loss of held-out molecules. None: as given.
     strengths : float, dict from group name to float, or None, default=None

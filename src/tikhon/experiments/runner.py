@@ -39,7 +39,7 @@ Measure: TypeAlias = Callable[[dict[str, Any], Path | None], Row]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSpec:
-    """One row to measure. Rows of one batch share a data set; ``cost`` is a guess that serves the ETA only."""
+    """One row to measure. Rows of one batch share a data set; ``cost`` is a guess, for the ETA and for the order of batches."""
 
     key: str
     batch: str

@@ -26,7 +26,7 @@ class SetFacts:
         return self.features * (self.classes if self.classes > 2 else 1)
 
     def cost(self, method: str) -> int:
-        """About proportional to the time of one fit: only the ETA depends on it."""
+        """About proportional to the time of one fit, for the ETA and the order of work."""
         return max(1, round(1.6e-6 * RELATIVE_COST.get(method, 1.0) * self.rows * self.n_weights))
 
 

@@ -132,7 +132,7 @@ class Descent:
         )  # fmt: skip
 
     def _least_move(self, state: DescentState, move: Vector, gradient: Vector) -> float:
-        """How far to go at least: three times the last step where the slope did not flatten along it, else nothing."""
+        """How far to go at least: twice the last step where the slope did not flatten along it, else nothing."""
         steepens = float(move @ (gradient - state.gradient)) <= 0.0
         return GROWTH * float(np.abs(move).max(initial=0.0)) if steepens else 0.0
 

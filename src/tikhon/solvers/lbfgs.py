@@ -1,4 +1,4 @@
-"""L-BFGS, for objectives without cheap Hessian products."""
+"""L-BFGS, where gradients alone take fewer passes than Hessian products: rough fits of sparse data, large chains, RNA."""
 
 from dataclasses import dataclass, replace
 

@@ -18,7 +18,7 @@ SMALLEST_STEP = 2.0**-30
 class Newton:
     """Steps -(H + diag(s))^-1 g with backtracking; a factor is used again while it still cuts the gradient tenfold.
 
-    Where the Hessian is not positive definite (a loss that is not convex) it is damped by a multiple of its diagonal.
+    Where the Hessian is not positive definite (a loss that is not convex) a multiple of its largest diagonal entry is added.
     """
 
     tol: float = 1e-8

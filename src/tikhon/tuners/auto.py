@@ -27,8 +27,9 @@ MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five fol
 class Auto:
     """Leave-one-out where the Hessian is cheap to factorise, else held-out loss by inexact gradients.
 
-    Both learn one strength per group, and both begin with a few steps of MacKay's form of majorization-minimization. The
-    choice depends on the number of rows, weights and non-zeros only; ``tuning_.notes`` says what was chosen and why.
+    Both learn one strength per group, and both begin with MacKay's form of majorization-minimization: a few steps of it, or
+    with inexact gradients one rough fit. The choice depends on the number of rows, weights and non-zeros only;
+    ``tuning_.notes`` says what was chosen and why.
     Where splits are given (``cv`` of an estimator), they are what decides, and leave-one-out is not used.
 
     Parameters

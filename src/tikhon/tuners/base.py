@@ -1,4 +1,4 @@
-"""What every tuner is, and the few things that all of them do in the same way."""
+"""What every tuner is, and the problem that it is given."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -24,16 +24,17 @@ FIRST_FIT = 1e-2  # residual of the fit that a sketch of the Hessian is made at
 class Direct:
     """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
-    The strengths are read off the weights at the end.
+    The strengths are read off the weights at the end. Models whose passes are dear (`Sketched`: RNA) begin at a rough fit
+    with the strengths of ``start``, and are not polished.
 
     Parameters
     ----------
     alpha, beta : float, default=0.0, 1.0
         Shape and rate of the Gamma prior of the strengths.
     start : float or mapping from group name to float, default=1.0
-        Strengths that scale the first step; nothing else depends on them.
+        Strengths that scale the first step, or of the rough fit to begin with.
     tol : float, default=1e-5
-        Converged when the gradient is so small, relative to the start's.
+        Converged when the gradient is so small, relative to that at the best constant prediction.
     max_steps : int, default=2000
     memory : int, default=10
         Pairs that L-BFGS remembers.

@@ -47,7 +47,7 @@ class Gradient:
         How Hessian products are formed, for models that have no analytic ones of their own.
     start : float, mapping from group name to float, or None, default=None
         The strengths to begin with. None: 3 % of the curvature that the data give a group's weights, which follows the
-        units of the columns.
+        units of the columns; for chains the mean square of their features' values; 1 where a model tells neither.
     bounds : pair of float or None, default=None
         The strengths to stay within. None: 2^-16 to 2^20 times the start that None gives.
     prior_deviation : float or None, default=None
@@ -59,8 +59,8 @@ class Gradient:
         promises less than half of it. None: what a gradient within ``tol`` may still promise.
     max_steps : int, default=100
     settle : bool, default=False
-        With ``start=None``: begin with a few rough fits of the first training part, each followed by an update of the
-        strengths from the size of the weights, which sets groups of very different use apart.
+        With ``start=None``: begin with a rough fit of the first training part (least squares: three), followed by an update of
+        the strengths from the size of the weights, which sets groups of very different use apart.
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
 

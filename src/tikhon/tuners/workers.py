@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from threadpoolctl import ThreadpoolController
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Mapper: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
