@@ -129,8 +129,8 @@ def curved(objective: Objective, tuner: str) -> Curved:
     """The objective itself, or an error that names what it lacks."""
     if not isinstance(objective, Curved):
         raise MissingCapability(
-            f"the tuner {tuner!r} needs the Hessian row by row, which {type(objective).__name__} does not offer "
-            "(no 'curvature_at'): choose tuner='auto', 'gradient', 'mm', 'direct' or 'grid'"
+            f"the tuner {tuner!r} needs the Hessian row by row, and {type(objective).__name__} has no 'curvature_at': "
+            "choose tuner='auto', 'gradient', 'mm', 'direct' or 'grid'"
         )
     if np.isinf(objective.curvature_cost):
         raise InputError(
