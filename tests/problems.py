@@ -58,6 +58,6 @@ def problem(model, rng, groups=None, *, n=60, p=6, solver="auto", fixed=None, n_
         for k in range(n_folds)
     ]
     return Problem(
-        objective=whole, groups=grouped, solver=make_solver(solver, tol=1e-9, max_iter=500), pairs=pairs,
+        objective=whole, groups=grouped, solver=make_solver(solver, tol=1e-18, max_iter=500), pairs=pairs,
         total_weight=float(n), **kwargs,
     )  # fmt: skip

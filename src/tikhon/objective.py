@@ -132,7 +132,7 @@ class Gentle(Objective, Protocol):
 
     @property
     def gentle_tol(self) -> float:
-        """The residual down to which gradients alone take fewer passes over the data than Newton's method; inf: never."""
+        """The relative gap down to which gradients alone take fewer passes over the data than Newton's method; inf: never."""
         ...
 
 

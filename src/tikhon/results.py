@@ -17,7 +17,10 @@ class FitResult:
     loss: float  # without the penalty
     value: float  # with it
     residual: float  # norm of the gradient over its norm at the best constant prediction
+    relative_gap: float  # (value - optimum) / value: at most, or about
+    gap_is_bound: bool  # False: ``relative_gap`` is an estimate
     n_iter: int
+    n_passes: int  # evaluations of the loss and its gradient
     n_products: int  # Hessian-vector products; 0 for direct factorisations
     status: FitStatus
     reason: str
@@ -33,6 +36,8 @@ class Step:
     gradient_norm: float | None = None  # in theta, its largest entry; ``direct``: in the weights, relative
     residual: float = 0.0  # worst of the fits and linear solves made for this step
     n_iter: int = 0  # solver iterations spent on this step
+    n_passes: int = 0  # evaluations of the loss and its gradient, over all splits
+    n_products: int = 0  # Hessian-vector products, over all splits
     seconds: float = 0.0  # since the start of the tuning
     accepted: bool = True
     note: str = ""
@@ -51,6 +56,8 @@ class TuneResult:
     status: TuneStatus
     reason: str
     worst_residual: float
+    relative_gap: float  # of the final fit: (objective - optimum) / objective is at most, or about, this
+    gap_is_bound: bool  # False: ``relative_gap`` is an estimate
     trace: tuple[Step, ...]
     n_fits: int
     seconds: float

@@ -66,4 +66,4 @@ def test_checks_without_data(check):
 @pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
 @pytest.mark.parametrize("check", WITH_DATA)
 def test_checks_with_rows_as_sequences(check):
-    getattr(estimator_checks, check)("OneToken", OneToken(tuner=None, tol=1e-8))
+    getattr(estimator_checks, check)("OneToken", OneToken(tuner=None, tol=1e-16))

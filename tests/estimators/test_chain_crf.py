@@ -89,7 +89,7 @@ def test_log_likelihood_equals_enumeration_also_of_partial_labels(order, rng):
 def test_the_fit_is_the_minimum_of_what_the_docstring_says(rng):
     X, y = made(rng, n=8, longest=3)
     weights = rng.uniform(0.5, 2.0, 8)
-    model = ChainCRF(tuner=None, strengths={"word": 0.5, "rest": 2.0, "transitions": 0.1}, tol=1e-9)
+    model = ChainCRF(tuner=None, strengths={"word": 0.5, "rest": 2.0, "transitions": 0.1}, tol=1e-18)
     model.fit(X, y, sample_weight=weights)
     strength = model.groups_.expand(np.array([model.strengths_[name] for name in model.groups_.names]))
 
@@ -118,7 +118,7 @@ def test_weights_and_likelihood_agree_with_crfsuite(rng, tmp_path):
     tagger = pycrfsuite.Tagger()
     tagger.open(str(tmp_path / "crfsuite"))
     info = tagger.info()
-    model = ChainCRF.from_c2(c2, tol=1e-10).fit(X, y)
+    model = ChainCRF.from_c2(c2, tol=1e-20).fit(X, y)
     assert model.c2_ == pytest.approx(c2)
     codes = {label: k for k, label in enumerate(model.classes_)}
     names = {name: j for j, name in enumerate(name.replace("=", ":") for name in model.feature_names_)}
@@ -171,13 +171,13 @@ def test_labels_may_be_numbers(rng):
 
 def test_a_weight_of_two_is_a_copy_and_of_none_an_absence(rng):
     X, y = made(rng, n=20)
-    doubled = ChainCRF(tuner=None, tol=1e-8).fit(X + X[:5], y + y[:5])
+    doubled = ChainCRF(tuner=None, tol=1e-16).fit(X + X[:5], y + y[:5])
     weights = np.ones(20)
     weights[:5] = 2.0
-    weighted = ChainCRF(tuner=None, tol=1e-8).fit(X, y, sample_weight=weights)
+    weighted = ChainCRF(tuner=None, tol=1e-16).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(weighted.transitions_, doubled.transitions_, atol=1e-6)
     odd = [[{"word": "odd"}]], [["strange"]]
-    with_odd = ChainCRF(tuner=None, tol=1e-8).fit(X + odd[0], y + odd[1], sample_weight=[*weights, 0.0])
+    with_odd = ChainCRF(tuner=None, tol=1e-16).fit(X + odd[0], y + odd[1], sample_weight=[*weights, 0.0])
     assert with_odd.classes_.tolist() == LABELS.tolist()
     np.testing.assert_allclose(with_odd.transitions_, weighted.transitions_, atol=1e-6)
 
@@ -186,8 +186,8 @@ def test_the_weight_of_a_sequence_is_the_mean_of_its_labels_weights(rng):
     X, y = made(rng, n=20)
     by_label = {"B-x": 3.0, "I-x": 0.5, "O": 1.0}
     weights = [float(np.mean([by_label[label] for label in labels])) for labels in y]
-    by_class = ChainCRF(tuner=None, class_weight=by_label, tol=1e-8).fit(X, y)
-    by_hand = ChainCRF(tuner=None, tol=1e-8).fit(X, y, sample_weight=weights)
+    by_class = ChainCRF(tuner=None, class_weight=by_label, tol=1e-16).fit(X, y)
+    by_hand = ChainCRF(tuner=None, tol=1e-16).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(by_class.transitions_, by_hand.transitions_, atol=1e-7)
 
 
@@ -281,7 +281,7 @@ def test_an_empty_sequence_has_no_labels(rng):
 
 def test_warm_start_goes_on_where_the_last_fit_ended(rng):
     X, y = made(rng, n=100)
-    model = ChainCRF(tuner=None, warm_start=True, tol=1e-6).fit(X, y)
+    model = ChainCRF(tuner=None, warm_start=True, tol=1e-12).fit(X, y)
     cold = model.n_iter_
     again = model.fit(X, y).n_iter_
     assert again < 0.3 * cold
@@ -291,7 +291,7 @@ def test_warm_start_goes_on_where_the_last_fit_ended(rng):
     assert model.classes_.tolist() == ["B-x", "I-x"]
     model.fit(X, y)
     np.testing.assert_allclose(
-        model.transitions_, ChainCRF(tuner=None, tol=1e-6).fit(X, y).transitions_, atol=1e-4
+        model.transitions_, ChainCRF(tuner=None, tol=1e-12).fit(X, y).transitions_, atol=1e-4
     )  # fmt: skip
 
 

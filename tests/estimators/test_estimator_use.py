@@ -63,7 +63,7 @@ def test_examples_of_the_documentation_run(module):
 @BOTH
 def test_clone_and_parameters(kind, X, target):
     tuner = Gradient(start=2.0)
-    model = kind(groups={"a": [0]}, tuner=tuner, tol=1e-6)
+    model = kind(groups={"a": [0]}, tuner=tuner, tol=1e-12)
     assert model.get_params()["tuner"] is tuner
     copy = clone(model.fit(X, target))
     assert not hasattr(copy, "coef_")

@@ -39,7 +39,7 @@ def weights(rng):
 def test_ridge(X, rng, weights, form, fit_intercept, weighted, n_targets):
     y = rng.normal(size=60 if n_targets is None else (60, n_targets)) + 1.0
     sample_weight = weights if weighted else None
-    ours = Ridge(tuner=None, strengths=2.5, fit_intercept=fit_intercept, tol=1e-12)
+    ours = Ridge(tuner=None, strengths=2.5, fit_intercept=fit_intercept, tol=1e-24)
     ours.fit(FORMS[form](X), y, sample_weight)
     theirs = TheirRidge(alpha=2.5, fit_intercept=fit_intercept, solver="cholesky").fit(X, y, sample_weight)
     assert ours.coef_.shape == theirs.coef_.reshape((-1, 7) if y.ndim == 2 else 7).shape
@@ -55,7 +55,7 @@ def test_ridge(X, rng, weights, form, fit_intercept, weighted, n_targets):
 def test_logistic(X, rng, weights, form, fit_intercept, weighted, n_classes):
     y = np.array(["d", "a", "c", "b"])[rng.permutation(np.arange(60) % n_classes)]
     sample_weight = weights if weighted else None
-    ours = LogisticRegression(tuner=None, strengths=0.4, fit_intercept=fit_intercept, tol=1e-11)
+    ours = LogisticRegression(tuner=None, strengths=0.4, fit_intercept=fit_intercept, tol=1e-22)
     ours.fit(FORMS[form](X), y, sample_weight)
     theirs = TheirLogistic(C=1 / 0.4, fit_intercept=fit_intercept, solver="newton-cg", tol=1e-11, max_iter=10_000)
     theirs.fit(X, y, sample_weight)
@@ -76,7 +76,7 @@ def test_logistic(X, rng, weights, form, fit_intercept, weighted, n_classes):
 @pytest.mark.parametrize("class_weight", ["balanced", {"a": 3.0, "b": 0.5, "c": 1.0}])
 def test_class_weights(X, rng, class_weight):
     y = np.array(["a", "b", "c"])[rng.choice(3, 60, p=[0.5, 0.3, 0.2])]
-    ours = LogisticRegression(tuner=None, class_weight=class_weight, tol=1e-11).fit(X, y)
+    ours = LogisticRegression(tuner=None, class_weight=class_weight, tol=1e-22).fit(X, y)
     theirs = TheirLogistic(class_weight=class_weight, solver="newton-cg", tol=1e-11, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6, atol=1e-7)
 
@@ -84,7 +84,7 @@ def test_class_weights(X, rng, class_weight):
 def test_strengths_by_group_are_those_of_scaled_columns(X, rng):
     """A strength s on some columns is a strength 1 on these columns divided by sqrt(s)."""
     y = rng.normal(size=60)
-    ours = Ridge(groups={"a": [0, 1]}, tuner=None, strengths={"a": 4.0, "rest": 0.25}, tol=1e-12).fit(X, y)
+    ours = Ridge(groups={"a": [0, 1]}, tuner=None, strengths={"a": 4.0, "rest": 0.25}, tol=1e-24).fit(X, y)
     scale = np.sqrt([4.0, 4.0, 0.25, 0.25, 0.25, 0.25, 0.25])
     theirs = TheirRidge(alpha=1.0, solver="cholesky").fit(X / scale, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_ / scale, rtol=1e-8)
@@ -94,7 +94,7 @@ def test_strengths_by_group_are_those_of_scaled_columns(X, rng):
 def test_standardize_divides_by_the_weighted_deviation(X, rng, weights, form):
     X[:, 3] = 2.0  # constant columns are left alone
     y = rng.normal(size=60)
-    ours = Ridge(tuner=None, strengths=3.0, standardize=True, tol=1e-12).fit(form(X), y, weights)
+    ours = Ridge(tuner=None, strengths=3.0, standardize=True, tol=1e-24).fit(form(X), y, weights)
     mean = np.average(X, axis=0, weights=weights)
     scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
     scale[3] = 1.0

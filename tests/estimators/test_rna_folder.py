@@ -278,9 +278,9 @@ def test_kinds_that_are_left_out_have_no_weights_and_change_nothing(groups):
     """With the kinds left out by an enormous strength instead, the other weights are the same."""
     sequences, structures = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG"], ["(((....)))", "((((..))))", "((....))"]
     without = ["terminal_mismatch", "dangle"]
-    model = RNAFolder(groups, None, 0.5, without=without, tol=1e-9).fit(sequences, structures)
+    model = RNAFolder(groups, None, 0.5, without=without, tol=1e-18).fit(sequences, structures)
     strengths = {kind: 1e9 if kind in without else 0.5 for kind in GROUPS}
-    other = RNAFolder("kind", None, strengths, tol=1e-9).fit(sequences, structures)
+    other = RNAFolder("kind", None, strengths, tol=1e-18).fit(sequences, structures)
     off = [name for name in model.weights_ if name.startswith(("terminal_mismatch", "dangle"))]
     assert len(off) == 256 + 128
     assert all(model.weights_[name] == 0.0 for name in off)

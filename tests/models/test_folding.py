@@ -253,7 +253,7 @@ def test_fits_from_sketches_end_where_newton_does(rng):
     rules = Rules(least_hairpin=3)
     objective = Folding([example(encoded(s), p, rules) for s, p in zip(sequences, structures, strict=True)], rules)
     strength = np.exp(rng.normal(size=objective.n_weights))
-    by_sketch = LBFGS().minimise(objective, strength, tol=1e-9)
-    by_newton = NewtonCG().minimise(objective, strength, tol=1e-9)
+    by_sketch = LBFGS().minimise(objective, strength, tol=1e-18)
+    by_newton = NewtonCG().minimise(objective, strength, tol=1e-18)
     np.testing.assert_allclose(by_sketch.weights, by_newton.weights, atol=1e-7)
     assert by_sketch.status == "converged"

@@ -223,7 +223,7 @@ def separate_problem(X, y, groups, folds, *, shared):
     columns = [f"x{j}" for j in range(X.shape[1])]
     return Problem(
         objective=whole, groups=weight_groups(groups, columns, n_outputs=1, fit_intercept=True), pairs=pairs,
-        solver=make_solver("newton", tol=1e-10, max_iter=50), total_weight=float(len(y)),
+        solver=make_solver("newton", tol=1e-20, max_iter=50), total_weight=float(len(y)),
     )  # fmt: skip
 
 

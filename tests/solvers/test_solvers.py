@@ -12,7 +12,7 @@ from tikhon.solvers import LBFGS, Newton, NewtonCG, make_solver, with_hessian
 from tikhon.solvers.penalised import gradient_measure, penalised
 
 # The residual that each is asked for; L-BFGS sees values only, so it cannot go as far.
-SOLVERS = {"newton": Newton(tol=1e-12), "newton-cg": NewtonCG(tol=1e-12), "lbfgs": LBFGS(tol=1e-10)}
+SOLVERS = {"newton": Newton(tol=1e-24), "newton-cg": NewtonCG(tol=1e-24), "lbfgs": LBFGS(tol=1e-20)}
 AGREE = 1e-7  # DESIGN: two solvers give the same weights to this
 
 
@@ -47,7 +47,7 @@ def test_the_residual_is_small_and_solvers_agree(model, solver, sparse, rng):
     assert np.linalg.norm(left) <= 1e-9 * gradient_measure(objective).scale
     assert fit.residual == pytest.approx(np.linalg.norm(left) / gradient_measure(objective).scale, abs=1e-11)
     assert fit.value == pytest.approx(fit.loss + 0.5 * (strength * fit.weights**2).sum(), rel=1e-12)
-    reference = Newton(tol=1e-14).minimise(objective, strength)
+    reference = Newton(tol=1e-28).minimise(objective, strength)
     np.testing.assert_allclose(fit.weights, reference.weights, atol=AGREE)
 
 
@@ -78,7 +78,7 @@ def test_flat_directions_end_in_the_answer_of_least_norm(model, solver, rng):
     ]
     for fit in fits:
         np.testing.assert_allclose(flat.T @ fit.weights, 0.0, atol=1e-9)
-        np.testing.assert_allclose(fit.weights, Newton(tol=1e-13).minimise(objective, strength).weights, atol=AGREE)
+        np.testing.assert_allclose(fit.weights, Newton(tol=1e-26).minimise(objective, strength).weights, atol=AGREE)
 
 
 @pytest.mark.parametrize("model", problems.MODELS)
@@ -87,7 +87,7 @@ def test_a_warm_start_at_the_answer_costs_nothing(model, solver, rng):
     X, y = problems.data(model, rng)
     objective = problems.objective(model, X, y)
     strength = strengths(objective, model, rng)
-    answer = Newton(tol=1e-14).minimise(objective, strength).weights
+    answer = Newton(tol=1e-28).minimise(objective, strength).weights
     again = SOLVERS[solver].minimise(objective, strength, answer)
     assert again.n_iter == 0
     assert again.status == "converged"
@@ -115,7 +115,7 @@ def test_a_huge_strength_gives_zero_weights(solver, rng):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_separable_data_without_a_penalty_end_with_a_status(solver, rng):
     X, _y = problems.data("logistic", rng)
-    fit = make_solver(solver, tol=1e-15, max_iter=8).minimise(Logistic(X, (X[:, 0] > 0).astype(float)), np.zeros(7))
+    fit = make_solver(solver, tol=1e-28, max_iter=8).minimise(Logistic(X, (X[:, 0] > 0).astype(float)), np.zeros(7))
     assert np.isfinite(fit.weights).all()
     assert fit.status != "converged" or fit.residual <= 1e-9
     assert fit.reason
@@ -140,8 +140,8 @@ def test_a_model_with_only_a_gradient_can_be_solved(method, rng):
         loss_gradient = staticmethod(inner.loss_gradient)
 
     strength = np.append(np.ones(6), 0.0)
-    fit = NewtonCG(tol=1e-9).minimise(with_hessian(OnlyGradient(), method), strength)
-    np.testing.assert_allclose(fit.weights, Newton(tol=1e-13).minimise(inner, strength).weights, atol=1e-6)
+    fit = NewtonCG(tol=1e-18).minimise(with_hessian(OnlyGradient(), method), strength)
+    np.testing.assert_allclose(fit.weights, Newton(tol=1e-26).minimise(inner, strength).weights, atol=1e-6)
 
 
 def test_newton_names_what_is_missing(rng):
@@ -162,7 +162,7 @@ def test_many_unpenalised_weights_have_one_answer_too(solver):
     X = problems.sparse(rng, 300, 2500, 25)
     objective = LeastSquares(X, rng.normal(size=300))
     fits = [
-        make_solver(solver, tol=1e-11, max_iter=3000).minimise(objective, np.zeros(2501), start)
+        make_solver(solver, tol=1e-22, max_iter=3000).minimise(objective, np.zeros(2501), start)
         for start in (None, rng.normal(size=2501))
     ]
     assert objective.loss_gradient(fits[0].weights)[0] == pytest.approx(
@@ -171,9 +171,9 @@ def test_many_unpenalised_weights_have_one_answer_too(solver):
 
 
 @pytest.mark.parametrize("model", ["logistic", "softmax"])
-@pytest.mark.parametrize("tol", [3e-3, 1e-6])
+@pytest.mark.parametrize("tol", [1e-3, 1e-8])
 def test_sparse_data_are_fitted_roughly_by_gradients_and_finely_by_newton(model, tol, rng):
-    """3e-3: by L-BFGS, without a Hessian product, and the value is near the least one; 1e-6: by conjugate gradients."""
+    """1e-3: by L-BFGS, with Hessian products for the intercepts at most; 1e-8: by conjugate gradients."""
     X = problems.sparse(rng, 400, 5000, 12)
     scores = X @ rng.normal(size=(5000, 3))
     y = scores.argmax(axis=1) if model == "softmax" else (scores[:, 0] > 0).astype(float)
@@ -183,10 +183,10 @@ def test_sparse_data_are_fitted_roughly_by_gradients_and_finely_by_newton(model,
     strength[-problems.n_outputs(model) :] = 0.0
     fit = make_solver("auto", tol=1e-8, max_iter=200).minimise(objective, strength, tol=tol)
     assert fit.status == "converged"
-    assert fit.residual <= tol
-    assert (fit.n_products == 0) == (tol == 3e-3)
-    least = NewtonCG(tol=1e-10).minimise(objective, strength).value
-    assert least <= fit.value <= least + 0.02 * abs(least)
+    assert fit.relative_gap <= tol
+    assert (fit.n_products < fit.n_passes) == (tol == 1e-3)
+    least = NewtonCG(tol=1e-20).minimise(objective, strength).value
+    assert least <= fit.value <= least + tol * abs(least)
 
 
 def test_dense_data_are_not_fitted_by_gradients(rng):
@@ -201,7 +201,7 @@ def test_weights_are_first_resized_to_other_strengths(rng):
     X, y = problems.data("least_squares", rng)
     objective = LeastSquares(X, y)
     strength = np.append(np.full(6, 20.0), 0.0)
-    weights = Newton(tol=1e-12).minimise(objective, np.append(np.full(6, 1.0), 0.0)).weights
+    weights = Newton(tol=1e-24).minimise(objective, np.append(np.full(6, 1.0), 0.0)).weights
     problem = penalised(objective, strength)
     found = problem.resized(weights)
     ratio = found[:6] / weights[:6]

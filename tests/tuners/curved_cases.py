@@ -31,7 +31,7 @@ def evaluator(problem, criterion):
 def refitted(problem, criterion, theta):
     """The criterion at weights that another code path fits."""
     strength = problem.groups.expand(problem.groups.strengths(theta))
-    weights = Newton(tol=1e-13, max_iter=200).minimise(problem.objective, strength).weights
+    weights = Newton(tol=1e-26, max_iter=200).minimise(problem.objective, strength).weights
     inner = penalised(problem.objective, strength)
     return judged(criterion)(damped(problem.objective.curvature_at, inner, weights)).value
 
@@ -81,7 +81,7 @@ def targets(rng, *, per_target, n=60, p=6):
         outputs=["y0", "y1"] if per_target else None,
     )  # fmt: skip
     return Problem(
-        objective=whole, groups=groups, solver=make_solver("auto", tol=1e-10, max_iter=100), total_weight=float(n)
+        objective=whole, groups=groups, solver=make_solver("auto", tol=1e-20, max_iter=100), total_weight=float(n)
     )
 
 
@@ -93,7 +93,7 @@ def wide(model, rng, *, sparse=False, n=30, p=80):
     labels = [-1] + ["a"] * 20 + ["b"] * (p - 21)
     groups = weight_groups(labels, [f"x{i}" for i in range(p)], n_outputs=problems.n_outputs(model), fit_intercept=True)
     return Problem(
-        objective=whole, groups=groups, solver=make_solver("auto", tol=1e-10, max_iter=100), total_weight=float(n)
+        objective=whole, groups=groups, solver=make_solver("auto", tol=1e-20, max_iter=100), total_weight=float(n)
     )
 
 

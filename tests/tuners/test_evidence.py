@@ -59,7 +59,7 @@ def test_ridge_finds_the_optimum_of_a_dense_marginal_likelihood(shape, fit_inter
     y = 1.0 + X[:, 1:4] @ [2.0, -2.0, 2.0] + X[:, 4:] @ rng.normal(size=p - 4) / np.sqrt(p) + rng.normal(size=n)
     counts = (np.arange(n) % 10 > 0) + (rng.random(n) < 0.3)
     labels = [-1, "a", "a", "a"] + ["b"] * (p - 4)
-    model = Ridge(groups=labels, tuner=replace(SHARP, bounds=(1e-3, 1e4)), fit_intercept=fit_intercept, tol=1e-12)
+    model = Ridge(groups=labels, tuner=replace(SHARP, bounds=(1e-3, 1e4)), fit_intercept=fit_intercept, tol=1e-24)
     with curved.allowing_bounds():
         model.fit(X, y, counts.astype(float))
     rows, target = np.repeat(X, counts, axis=0), np.repeat(y, counts)
@@ -108,7 +108,7 @@ def test_bad_settings_are_named(tuner, words, rng):
 
 def fit(kind, X, y, sample_weight=None, tol=1e-5, **kwargs):
     with curved.allowing_bounds():
-        return kind(tuner=Evidence(tol=tol), tol=1e-11, **kwargs).fit(X, y, sample_weight)
+        return kind(tuner=Evidence(tol=tol), tol=1e-22, **kwargs).fit(X, y, sample_weight)
 
 
 @pytest.fixture(name="X")
@@ -213,7 +213,7 @@ def test_every_tuner_tells_how_many_weights_the_data_decide(tuner, kind, rng):
     y = {"ridge": noisy, "logistic": noisy > 0, "softmax": np.digitize(noisy, [-1.0, 1.0])}[kind]
     labels = ["a"] * 3 + ["b"] * 3
     with curved.allowing_bounds():
-        model = (Ridge if kind == "ridge" else LogisticRegression)(groups=labels, tuner=tuner, tol=1e-10).fit(X, y)
+        model = (Ridge if kind == "ridge" else LogisticRegression)(groups=labels, tuner=tuner, tol=1e-20).fit(X, y)
     found, expected = model.tuning_.extras["degrees_of_freedom"], decided(model, X, y, labels)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert 0.5 < found["a"] < 3.0 * (3 if kind == "softmax" else 1)

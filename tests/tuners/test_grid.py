@@ -13,7 +13,7 @@ def exhaustive(problem, values):
     losses = []
     for value in values:
         strength = problem.groups.expand(np.full(problem.groups.count, value))
-        fits = [Newton(tol=1e-12).minimise(pair.train, strength).weights for pair in problem.pairs]
+        fits = [Newton(tol=1e-24).minimise(pair.train, strength).weights for pair in problem.pairs]
         losses.append(sum(p.holdout.loss_gradient(w)[0] for p, w in zip(problem.pairs, fits, strict=True)) / 60.0)
     return np.array(losses)
 

@@ -80,7 +80,7 @@ def test_real_data_agree_with_refits_within_a_hundredth(name, data_dir):
     whole = Logistic(X, y)
     strength = np.append(np.full(X.shape[1], model.strengths_["all"]), 0.0)
     fitted = np.append(model.coef_[0], model.intercept_)
-    total, solver = 0.0, Newton(tol=1e-8)
+    total, solver = 0.0, Newton(tol=1e-16)
     for i in range(len(y)):
         without = whole.reweighted((np.arange(len(y)) != i).astype(float))
         w = solver.minimise(without, strength, fitted).weights
@@ -151,7 +151,7 @@ def test_noise_is_penalised_more_than_signal(kind, rng):
 
 def fit(kind, X, y, sample_weight=None, tuner=SHARP, **kwargs):
     with curved.allowing_bounds():
-        return kind(tuner=tuner, tol=1e-11, **kwargs).fit(X, y, sample_weight)
+        return kind(tuner=tuner, tol=1e-22, **kwargs).fit(X, y, sample_weight)
 
 
 @pytest.fixture(name="X")

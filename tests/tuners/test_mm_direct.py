@@ -39,7 +39,7 @@ def test_plain_steps_are_algorithm_2(model, rng):
     problem = problems.problem(model, rng, GROUPS)
     result = MM(accelerate=False, tol=1e-6).tune(problem)
     np.testing.assert_array_equal(result.trace[0].strengths, 1.0)
-    weights = Newton(tol=1e-12).minimise(problem.objective, problem.groups.expand(np.ones(3))).weights
+    weights = Newton(tol=1e-24).minimise(problem.objective, problem.groups.expand(np.ones(3))).weights
     second = [
         (len(own) / 2) / (0.5 * (own**2).sum() + 1.0)
         for own in (weights[problem.groups.index == g] for g in range(3))
@@ -94,7 +94,7 @@ def test_least_squares_with_integrated_noise_is_a_series_of_ridges(n_columns, rn
     assert all(b <= a + 1e-8 * abs(a) for a, b in itertools.pairwise(values))
     ridge = result.strengths["all"] / result.extras["loss_factor"]
     penalty = np.append(np.full(n_columns, ridge), 0.0)
-    expected = Newton(tol=1e-13).minimise(LeastSquares(X, y), penalty).weights
+    expected = Newton(tol=1e-26).minimise(LeastSquares(X, y), penalty).weights
     np.testing.assert_allclose(result.weights, expected, rtol=1e-6, atol=1e-8)
 
 

@@ -32,8 +32,8 @@ class ToTarget:
             fit = LBFGS().minimise(watched, strength, start, tol=tol)
         except _Reached:
             fit = FitResult(
-                weights=watched.weights, loss=watched.loss, value=watched.value, residual=0.0, n_iter=watched.n_passes,
-                n_products=0, status="converged", reason=f"{watched.value:.8g} <= {self.target:.8g}",
+                weights=watched.weights, loss=watched.loss, value=watched.value, residual=0.0, relative_gap=0.0,
+                gap_is_bound=False, n_iter=watched.n_passes, n_passes=watched.n_passes, n_products=0, status="converged", reason=f"{watched.value:.8g} <= {self.target:.8g}",
             )  # fmt: skip
         self.reached, self.n_passes = watched.value, watched.n_passes
         return fit

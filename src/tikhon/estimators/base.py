@@ -19,7 +19,7 @@ from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import Arrays, model_state
 from tikhon.groups import Groups, GroupSpec
-from tikhon.objective import Majorisable, Pair, Rows, Sketched, Vector
+from tikhon.objective import Gentle, Majorisable, Pair, Rows, Sketched, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors
 from tikhon.solvers.penalised import baseline
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FINE, FAIR, ROUGH = 1e-8, 1e-4, 3e-3  # residuals of fits with tol=None
+FINE, FAIR, LARGE = 1e-16, 1e-6, 1e-3  # relative gaps of fits with tol=None
 FOLDS = 5  # with cv="auto"
 NO_SPLITS = object()  # in place of cv, where nothing is held out
 NOT_CONVEX = "the loss is not convex, since labels or structures are known in part: fits end in one of its minima"
@@ -185,15 +185,17 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return result
 
     def _tolerance(self, objective: Rows) -> float:
-        """Digits are cheap where the Hessian is factorised; with conjugate gradients each costs passes over the data.
+        """The relative gap at which fits end.
 
-        With a sketch of the Hessian two digits more cost a tenth.
+        Digits are cheap where the Hessian is factorised; elsewhere each costs passes over the data, most of all with
+        L-BFGS, which large sparse models use. With a sketch of the Hessian two digits more cost a tenth.
         """
         if self.tol is not None:
             return self.tol
-        if isinstance(objective, Sketched):
-            return FAIR
-        return FINE if prefers_factors(convex_bound(objective, baseline(objective))) else ROUGH
+        if prefers_factors(convex_bound(objective, baseline(objective))):
+            return FINE
+        uses_gradients = isinstance(objective, Gentle) and objective.gentle_tol <= LARGE
+        return LARGE if uses_gradients and not isinstance(objective, Sketched) else FAIR
 
     def _splits_of(self, tuner: Tuner, objective: Rows, n_rows: int) -> Any:
         """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""

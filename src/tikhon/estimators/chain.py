@@ -78,7 +78,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
         The solver for given strengths. "auto": L-BFGS, and Newton's method for fine fits.
     tol : float or None, default=None
-        When a fit is done: the norm of the gradient relative to that at zero weights. None: 3e-3.
+        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        (docs/conventions.md). None: 1e-3, or 1e-6 for chains of fewer than 10,000 weights.
     max_iter : int, default=1000
         The most iterations of one fit.
     warm_start : bool, default=False

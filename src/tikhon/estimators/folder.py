@@ -91,7 +91,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
     tol : float or None, default=None
-        When a fit is done: the norm of the gradient relative to that at zero weights. None: 1e-4.
+        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        (docs/conventions.md). None: 1e-6.
     max_iter : int, default=1000
         The most iterations of one fit.
     random_state : int, RandomState or None, default=None
@@ -443,8 +444,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         model.n_iter_ = 1
         model.tuning_ = TuneResult(
             tuner="none", strengths=dict(model.strengths_), weights=model._weights, criterion_name="none", criterion=None,
-            train_loss=float("nan"), status="converged", reason="weights were read from a file", worst_residual=0.0, trace=(),
-            n_fits=0, seconds=0.0,
+            train_loss=float("nan"), status="converged", reason="weights were read from a file", worst_residual=0.0,
+            relative_gap=float("nan"), gap_is_bound=False, trace=(), n_fits=0, seconds=0.0,
         )  # fmt: skip
         return model
 

@@ -64,8 +64,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     solver : {"auto", "newton", "newton-cg", "lbfgs"} or solver object, default="auto"
         The solver for given strengths.
     tol : float or None, default=None
-        When a fit is done: the norm of the gradient relative to that at the best constant prediction. None: 1e-8 where
-        fits factorise the Hessian, 3e-3 where they do not and every digit costs passes over the data.
+        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        (docs/conventions.md). None: 1e-16 where fits factorise the Hessian, else 1e-6, or 1e-3 where L-BFGS is used.
     max_iter : int, default=1000
         The most iterations of one fit.
     random_state : int, RandomState or None, default=None

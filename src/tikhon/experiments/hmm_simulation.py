@@ -38,7 +38,7 @@ M, R = 10, 5
 N_HOLDOUT, N_TEST, N_RUNS = 10, 1000, 100
 QUICK_RELEVANT, QUICK_TRAINING, QUICK_RUNS, QUICK_TEST = (2, 10), (5, 10), 3, 100
 NEARLY_ALL = 30  # relevant observations from which a standard error is granted
-TOL, MAX_ITER = 1e-6, 500
+TOL, MAX_ITER = 1e-9, 500  # relative gap
 
 ONE_STRENGTH = ("grid", "single")
 RIVALS = (*ONE_STRENGTH, "separate")

@@ -15,7 +15,7 @@ from tikhon.objective import Product, Vector
 
 Work: TypeAlias = tuple[tuple[int, int], Scores]
 
-MANY_WEIGHTS, MANY_TOL, FEW_TOL = 10_000, 1e-6, 5e-4  # residuals down to which fits go by gradients alone
+MANY_WEIGHTS, MANY_TOL, FEW_TOL = 10_000, 1e-8, 1e-5  # relative gaps down to which fits use gradients alone
 WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
 
 

@@ -22,7 +22,7 @@ BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what s
 MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
-GENTLE_TOL = 5e-4  # where rough fits end
+GENTLE_TOL = 1e-4  # relative gap down to which L-BFGS is faster
 FAR_APART = 50.0  # entries of columns: the gradient of one so much larger hides the others' from a rough fit
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
 
@@ -53,7 +53,7 @@ class Design:
 
     @property
     def gentle_tol(self) -> float:
-        """Down to which residual L-BFGS takes half of Newton's passes; the weights of dense columns depend on each other."""
+        """Down to which relative gap L-BFGS takes half of Newton's passes; the weights of dense columns depend on each other."""
         return GENTLE_TOL if self.is_sparse else np.inf
 
     @property

@@ -33,7 +33,7 @@ from tikhon.objective import Matrix, Product, Vector
 
 Found = TypeVar("Found")
 
-GENTLE_TOL = 1e-6  # residual down to which fits go by gradients alone
+GENTLE_TOL = 1e-10  # relative gap down to which fits use gradients alone
 DRAWN, FEW_DRAWN, ENOUGH_DRAWN = (
     32,
     4,

@@ -1,6 +1,6 @@
 """Which solver suits an objective."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from tikhon.errors import InputError
@@ -9,15 +9,14 @@ from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
-from tikhon.solvers.penalised import penalised
+from tikhon.solvers.penalised import Work, penalised
 
 MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
-ROUGH_SHARE = 0.5  # of the residual asked for: theirs falls before the value does
 
 
 @runtime_checkable
 class Solver(Protocol):
-    """Minimises loss + 1/2 sum strength w^2, from a warm start, until the residual is at most ``tol``."""
+    """Minimises loss + 1/2 sum strength w^2, from a warm start, until the relative gap to the optimum is at most ``tol``."""
 
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
@@ -37,7 +36,7 @@ class Auto:
     step adds 1 to each margin, however well it is solved: 20 newsgroups take 156 passes to a residual of 1e-3, L-BFGS 37.
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-8  # relative gap
     max_iter: int = 200
 
     def minimise(
@@ -46,15 +45,21 @@ class Auto:
         tol = self.tol if tol is None else tol
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
+        work = Work()
         if isinstance(objective, Gentle) and tol >= objective.gentle_tol:
             if start is not None and not isinstance(objective, Sketched):
                 problem = penalised(objective, strength)
-                start = problem.resized(problem.starting(start))
-            fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=ROUGH_SHARE * tol)
-            if fit.residual <= tol:
-                return fit
-            start = fit.weights
-        return NewtonCG(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
+                start, work = problem.resized(problem.starting(start)), problem.work
+            fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=tol)
+            if fit.status != "stalled":
+                return _with_work(fit, work)
+            start, work = fit.weights, Work(work.n_passes + fit.n_passes, work.n_products + fit.n_products)
+        return _with_work(NewtonCG(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol), work)
+
+
+def _with_work(fit: FitResult, before: Work) -> FitResult:
+    n_passes, n_products = before.n_passes + fit.n_passes, before.n_products + fit.n_products
+    return replace(fit, n_passes=n_passes, n_products=n_products)
 
 
 SOLVERS: dict[str, type[Auto] | type[Newton] | type[NewtonCG] | type[LBFGS]] = {

@@ -6,11 +6,13 @@ import numpy as np
 
 from tikhon.objective import Objective, Product, Sketched, Vector
 from tikhon.results import FitResult, FitStatus
-from tikhon.solvers.descent import Descent
-from tikhon.solvers.penalised import EPSILON, Penalised, penalised
+from tikhon.solvers.descent import Descent, DescentState
+from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached, sharpened
+from tikhon.solvers.penalised import EPSILON, Penalised, Point, penalised
 
-PAIRS, FEW_PAIRS, MANY_WEIGHTS = 10, 4, 200_000
-ROUGH = 0.3  # residual from which a sketch of the Hessian serves
+LOOK_BACK, STAGNANT = 10, 0.1  # iterations in which a value that falls by this share of the tolerance hardly falls
+AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
+ROUGH = 0.3  # relative gap from which a sketch of the Hessian serves
 FRESH = 8  # iterations that it serves for
 
 
@@ -22,9 +24,9 @@ class LBFGS:
     they say more further on. Beside the diagonal itself that halves the evaluations on tf-idf of 20 newsgroups.
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-8  # relative gap
     max_iter: int = 5000
-    memory: int | None = None  # None: 10 pairs of vectors, 4 where weights are many and each costs as much as a pass
+    memory: int = 10  # pairs of vectors
 
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
@@ -32,48 +34,88 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
+        diagonal = problem.diagonal(weights)
+        metric: Vector | Product = _metric(diagonal)
         if not isinstance(objective, Sketched):
-            return self._descended(problem, weights, _metric(problem.diagonal(weights)), tol, self.max_iter)
-        n_iter, status = 0, "max_iter"
+            return _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, self.max_iter)
         if start is None:  # far away the Hessian is another one
-            rough = max(tol, ROUGH)
-            fit = self._descended(problem, weights, _metric(problem.diagonal(weights)), rough, self.max_iter)
-            n_iter, status, weights = fit.n_iter, fit.status if tol >= ROUGH else status, fit.weights
-        while status == "max_iter" and n_iter < self.max_iter:
+            fit = _Run(problem, metric, diagonal, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)
+            if tol >= ROUGH or fit.status == "max_iter":
+                return fit
+            n_iter, weights = fit.n_iter, fit.weights
+        else:
+            n_iter = 0
+        while True:
             most = min(FRESH, self.max_iter - n_iter)
-            fit = self._descended(problem, weights, problem.preconditioner(weights), tol, most)
-            n_iter, status, weights = n_iter + fit.n_iter, fit.status, fit.weights
-        return replace(fit, n_iter=n_iter)
+            metric = problem.preconditioner(weights)
+            fit = _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, most)
+            n_iter, weights = n_iter + fit.n_iter, fit.weights
+            if fit.status != "max_iter" or n_iter >= self.max_iter:
+                return replace(fit, n_iter=n_iter)
 
-    def _descended(
-        self, problem: Penalised, weights: Vector, metric: Vector | Product, tol: float, max_iter: int
-    ) -> FitResult:
-        memory = self.memory or (FEW_PAIRS if len(weights) >= MANY_WEIGHTS else PAIRS)
-        descent = Descent(memory=memory, metric=metric, noise=16.0 * EPSILON)
-        state = descent.start(weights)
-        status: FitStatus = "max_iter"
-        n_iter, n_flat, reason = 0, 0, ""
+
+class _Run:
+    """One descent, and the rules that end it."""
+
+    def __init__(self, problem: Penalised, metric: Vector | Product, diagonal: Vector, memory: int) -> None:
+        self._problem, self._diagonal = problem, diagonal
+        self._descent = Descent(memory=memory, metric=metric, noise=16.0 * EPSILON)
+
+    def minimise(self, weights: Vector, tol: float, max_iter: int) -> FitResult:
+        problem, descent = self._problem, self._descent
+        state, loss = descent.start(weights), np.nan
+        n_iter, n_flat, asked = 0, 0, np.inf
+        values = [np.inf]
+        next_look = LOOK_BACK
         while True:
             before = state.value
-            _, value, gradient = problem.value_gradient(descent.ask(state))
+            new_loss, value, gradient = problem.value_gradient(descent.ask(state))
             state = descent.tell(state, value, gradient)
+            if state.accepted:
+                loss = new_loss
+                values.append(value)
+            point = Point(state.x, loss, state.value, state.gradient)
+            bound = problem.gap_bound(point)
+            if bound <= tol and problem.has_penalised and bound <= AGAIN * asked:
+                # The unpenalised weights are looked at when the rest is done, and then not at every step.
+                found = certified(problem, point, self._diagonal)
+                if found.gap <= tol:
+                    return self._ended(found, n_iter, "converged", reached(found, tol))
+                asked = bound
             residual = problem.measure.residual(state.gradient)
-            if residual <= tol:
-                status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
-                break
+            if residual <= ROUNDING:
+                found = Certificate(point, bound, problem.objective.is_convex)
+                return self._ended(found, n_iter, "converged", f"residual {residual:.1e}: rounding")
+            if len(values) > next_look and values[-1 - LOOK_BACK] - value <= STAGNANT * tol * abs(value):
+                # The bound may be far too large where strengths are small: look closer before going on for long.
+                gap = self._estimate(point, state, tol)
+                if gap <= tol:
+                    reason = f"estimated relative gap {gap:.1e} <= {tol:.1e}; the bound, {bound:.1e}, is loose"
+                    return self._ended(Certificate(point, gap, False), n_iter, "converged", reason)
+                next_look = 2 * len(values)
             # Where the value no longer falls in double precision, no line search can go on.
             n_flat = n_flat + 1 if abs(before - value) <= 4.0 * EPSILON * abs(value) else 0
             if state.stalled or n_flat >= 20:
-                status, reason = "stalled", f"the value no longer falls; residual {residual:.1e}"
-                break
+                found = Certificate(point, bound, problem.objective.is_convex)
+                return self._ended(found, n_iter, "stalled", f"the value no longer falls; relative gap {bound:.1e}")
             if n_iter >= max_iter:
-                reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
-                break
+                found = Certificate(point, bound, problem.objective.is_convex)
+                return self._ended(
+                    found, n_iter, "max_iter", f"the relative gap is at most {bound:.1e} after {max_iter} iterations"
+                )
             n_iter += 1
-        weights = problem.project(state.x)  # the metric moves along flat directions
-        loss, value, gradient = problem.value_gradient(weights)
 
-        return problem.result(weights, loss, value, gradient, n_iter, 0, status, reason)
+    def _estimate(self, point: Point, state: DescentState, tol: float) -> float:
+        """A closer look at the gap; without any penalty what the quasi-Newton step promises is all that is known."""
+        if self._problem.has_penalised:
+            return sharpened(self._problem, point, tol)
+        return self._problem.relative(-float(state.gradient @ state.direction), point.value)
+
+    def _ended(self, found: Certificate, n_iter: int, status: FitStatus, reason: str) -> FitResult:
+        point, problem = found.point, self._problem
+        if problem.flat.exist:  # the metric moves along flat directions
+            point = problem.at(problem.project(point.weights))
+        return problem.result(point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)
 
 
 def _metric(diagonal: Vector) -> Vector:

@@ -7,7 +7,8 @@ import numpy as np
 from tikhon.errors import MissingCapability
 from tikhon.objective import Factorable, Objective, Product, Vector
 from tikhon.results import FitResult, FitStatus
-from tikhon.solvers.penalised import EPSILON, Penalised, damped, penalised
+from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached
+from tikhon.solvers.penalised import EPSILON, Penalised, Point, damped, penalised
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises (Armijo)
 REUSE_BELOW = 0.1  # a step that cut the gradient this much shows that the old factor is still good
@@ -21,7 +22,7 @@ class Newton:
     Where the Hessian is not positive definite (a loss that is not convex) a multiple of its largest diagonal entry is added.
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-16  # relative gap
     max_iter: int = 100
 
     def minimise(
@@ -33,42 +34,50 @@ class Newton:
             )
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
-        weights = problem.starting(start)
-        loss, value, gradient = problem.value_gradient(weights)
+        point = problem.at(problem.starting(start))
         solve: Product | None = None
-        status: FitStatus = "max_iter"
-        reason, n_iter = "", 0
+        n_iter, fresh = 0, False
         while True:
-            residual = problem.measure.residual(gradient)
-            if residual <= tol:
-                status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
-                break
-            if n_iter == self.max_iter:
-                reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
-                break
-            n_iter += 1
-            fresh = solve is None
+            residual = problem.measure.residual(point.gradient)
+            bound = problem.gap_bound(point)
+            if residual <= ROUNDING:
+                reason = f"residual {residual:.1e}: rounding"
+                return _ended(problem, Certificate(point, bound, objective.is_convex), n_iter, "converged", reason)
+            if solve is None and bound <= tol and problem.has_penalised:  # as at a warm start: no factor is needed
+                found = certified(problem, point, problem.diagonal(point.weights))
+                if found.gap <= tol and found.is_bound:
+                    return _ended(problem, found, n_iter, "converged", reached(found, tol))
             if solve is None:
-                solve = damped(objective.factorise, problem, weights)
-            direction = problem.project(-solve(gradient))
-            step = line_search(problem, weights, value, gradient, direction)
+                solve, fresh = damped(objective.factorise, problem, point.weights), True
+            direction = problem.project(-solve(point.gradient))
+            # What a Newton step promises is a close estimate of the gap, the unpenalised weights included.
+            promised = problem.relative(-0.5 * float(point.gradient @ direction), point.value)
+            if 0.0 <= promised <= tol:
+                is_bound = objective.is_convex and problem.has_penalised and bound <= tol
+                found = Certificate(point, max(bound, promised) if is_bound else promised, is_bound)
+                return _ended(problem, found, n_iter, "converged", reached(found, tol))
+            if n_iter == self.max_iter:
+                reason = f"the relative gap is still about {promised:.1e} after {self.max_iter} iterations"
+                return _ended(problem, Certificate(point, promised, False), n_iter, "max_iter", reason)
+            step = line_search(problem, point.weights, point.value, point.gradient, direction)
             if step is None and not fresh:
                 solve = None  # the old factor no longer fits: try a new one here
                 continue
             if step is None:
-                status, reason = _end_of_precision(value, gradient, direction, residual)
-                break
-            weights, loss, value, new_gradient = step
-            cut = np.linalg.norm(new_gradient) / np.linalg.norm(gradient)
-            gradient = new_gradient
+                status, reason = _end_of_precision(point, promised, direction)
+                return _ended(problem, Certificate(point, max(promised, 0.0), False), n_iter, status, reason)
+            n_iter += 1
+            cut = np.linalg.norm(step.gradient) / np.linalg.norm(point.gradient)
+            point, fresh = step, False
             if cut > REUSE_BELOW:
                 solve = None
-        return problem.result(weights, loss, value, gradient, n_iter, 0, status, reason)
 
 
-def line_search(
-    problem: Penalised, weights: Vector, value: float, gradient: Vector, direction: Vector
-) -> tuple[Vector, float, float, Vector] | None:
+def _ended(problem: Penalised, found: Certificate, n_iter: int, status: FitStatus, reason: str) -> FitResult:
+    return problem.result(found.point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)
+
+
+def line_search(problem: Penalised, weights: Vector, value: float, gradient: Vector, direction: Vector) -> Point | None:
     """The first of the steps 1, 1/2, 1/4 ... with sufficient decrease; None where there is none.
 
     Below rounding of the value, a smaller gradient is the better witness.
@@ -81,19 +90,19 @@ def line_search(
         trial = weights + step * direction
         loss, trial_value, trial_gradient = problem.value_gradient(trial)
         if trial_value <= value + SUFFICIENT * step * slope:
-            return trial, loss, trial_value, trial_gradient
+            return Point(trial, loss, trial_value, trial_gradient)
         in_the_noise = -step * slope <= 1e3 * EPSILON * abs(value) or abs(trial_value - value) <= 1e2 * EPSILON * abs(
             value
         )
         if in_the_noise and np.linalg.norm(trial_gradient) < 0.9 * np.linalg.norm(gradient):
-            return trial, loss, trial_value, trial_gradient
+            return Point(trial, loss, trial_value, trial_gradient)
         if -step * slope <= EPSILON * abs(value):
             return None
         step *= 0.5
     return None
 
 
-def _end_of_precision(value: float, gradient: Vector, direction: Vector, residual: float) -> tuple[FitStatus, str]:
-    if -float(gradient @ direction) <= 1e4 * EPSILON * max(abs(value), 1.0):
-        return "converged", f"residual {residual:.1e}, at the limit of double precision"
-    return "stalled", f"no step lowers the value; residual {residual:.1e}"
+def _end_of_precision(point: Point, promised: float, direction: Vector) -> tuple[FitStatus, str]:
+    if -float(point.gradient @ direction) <= 1e4 * EPSILON * max(abs(point.value), 1.0):
+        return "converged", f"relative gap about {max(promised, 0.0):.1e}, at the limit of double precision"
+    return "stalled", f"no step lowers the value; relative gap about {promised:.1e}"

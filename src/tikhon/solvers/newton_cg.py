@@ -6,11 +6,13 @@ import numpy as np
 
 from tikhon.objective import Objective, Product, Vector
 from tikhon.results import FitResult, FitStatus
+from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached
 from tikhon.solvers.penalised import EPSILON, Penalised, penalised
 
 # How the trust region moves with the ratio of actual to predicted decrease (the usual constants; Lin, More 1999).
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75
 
+AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
 REUSE_BELOW = 0.2  # a step that cut the gradient this much leaves the preconditioner good enough for the next
 
 
@@ -22,7 +24,7 @@ class NewtonCG:
     min(0.1, sqrt(residual)), which keeps the convergence superlinear.
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-16  # relative gap
     max_iter: int = 200
     max_products: int = 500  # Hessian products in one Newton system
 
@@ -31,54 +33,65 @@ class NewtonCG:
     ) -> FitResult:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
-        weights = problem.starting(start)
-        loss, value, gradient = problem.value_gradient(weights)
-        radius, n_products, n_iter = np.inf, 0, 0
-        status: FitStatus = "max_iter"
-        reason = ""
+        point = problem.at(problem.starting(start))
+        radius, n_iter = np.inf, 0
         product: Product | None = None
         precondition: Product | None = None
+        asked = np.inf
+
+        def ended(found: Certificate, status: FitStatus, reason: str) -> FitResult:
+            return problem.result(found.point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)
+
         while True:
-            residual = problem.measure.residual(gradient)
-            if residual <= tol:
-                status, reason = "converged", f"residual {residual:.1e} <= {tol:.1e}"
-                break
+            residual = problem.measure.residual(point.gradient)
+            bound = problem.gap_bound(point)
+            here = Certificate(point, bound, objective.is_convex)
+            if residual <= ROUNDING:
+                return ended(here, "converged", f"residual {residual:.1e}: rounding")
+            if bound <= tol and problem.has_penalised and bound <= AGAIN * asked:
+                found = certified(problem, point, problem.diagonal(point.weights))
+                if found.gap <= tol and (found.is_bound or not objective.is_convex):
+                    return ended(found, "converged", reached(found, tol))
+                asked = bound
             if n_iter == self.max_iter:
-                reason = f"the residual is still {residual:.1e} after {self.max_iter} iterations"
-                break
+                return ended(
+                    here, "max_iter", f"the relative gap is at most {bound:.1e} after {self.max_iter} iterations"
+                )
             if product is None:
-                product = objective.hessian_at(weights)
+                product = problem.hessian_at(point.weights)
             if precondition is None:
-                precondition = problem.preconditioner(weights)
+                precondition = problem.preconditioner(point.weights)
             n_iter += 1
-            # Not more accurate than the last digit that is asked for.
-            accuracy = max(min(0.1, np.sqrt(residual)), 0.3 * tol / residual)
-            step = _truncated(problem, (product, precondition), gradient, radius, accuracy, self.max_products)
-            n_products += step.n_products
-            new_loss, new_value, new_gradient = problem.value_gradient(weights + step.move)
-            actual = value - new_value
-            in_the_noise = step.predicted <= 1e3 * EPSILON * abs(value)
+            # Not more accurate than the last digit that is asked for: gaps are squares of gradients.
+            accuracy = max(min(0.1, np.sqrt(residual)), 0.3 * np.sqrt(tol / bound) if bound > 0.0 else 0.0)
+            step = _truncated(problem, (product, precondition), point.gradient, radius, accuracy, self.max_products)
+            new = problem.at(point.weights + step.move)
+            actual = point.value - new.value
+            in_the_noise = step.predicted <= 1e3 * EPSILON * abs(point.value)
             if in_the_noise:
-                better = np.linalg.norm(new_gradient) < np.linalg.norm(gradient)
+                better = np.linalg.norm(new.gradient) < np.linalg.norm(point.gradient)
                 ratio = 1.0 if better else 0.0
             else:
-                ratio = actual / step.predicted if np.isfinite(new_value) else -1.0
+                ratio = actual / step.predicted if np.isfinite(new.value) else -1.0
             if ratio < POOR:
                 radius = 0.25 * min(radius, step.size)
             elif ratio > GOOD and step.at_boundary:
                 radius = 4.0 * radius
+            promised = problem.relative(step.predicted, point.value)
             if ratio > ACCEPT:
-                if np.linalg.norm(new_gradient) > REUSE_BELOW * np.linalg.norm(gradient):
+                if np.linalg.norm(new.gradient) > REUSE_BELOW * np.linalg.norm(point.gradient):
                     precondition = None  # far from the end the curvature still changes
-                weights, loss, value, gradient = problem.project(weights + step.move), new_loss, new_value, new_gradient
-                product = None
+                point, product = new._replace(weights=problem.project(new.weights)), None
+                if promised <= tol and ratio > GOOD and step.solved:
+                    # The step gained what was promised: what is left is less than that.
+                    found = Certificate(point, promised, False)
+                    return ended(found, "converged", f"a Newton step gained {promised:.1e} of the value, <= {tol:.1e}")
             elif in_the_noise:
-                status, reason = "converged", f"residual {residual:.1e}, at the limit of double precision"
-                break
-            elif radius < EPSILON * float(np.linalg.norm(weights)):
-                status, reason = "stalled", f"no step lowers the value; residual {residual:.1e}"
-                break
-        return problem.result(weights, loss, value, gradient, n_iter, n_products, status, reason)
+                found = Certificate(point, promised, False)
+                reason = f"relative gap about {promised:.1e}, at the limit of double precision"
+                return ended(found, "converged", reason)
+            elif radius < EPSILON * float(np.linalg.norm(point.weights)):
+                return ended(here, "stalled", f"no step lowers the value; relative gap at most {bound:.1e}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +99,8 @@ class _Truncated:
     move: Vector
     size: float  # in the norm of the preconditioner
     predicted: float  # decrease of the quadratic model
-    n_products: int
     at_boundary: bool
+    solved: bool  # to the accuracy asked for
 
 
 def _truncated(
@@ -104,9 +117,9 @@ def _truncated(
     z = precondition(r)
     direction, rho = z.copy(), float(r @ z)
     move_move, move_direction, direction_direction = 0.0, 0.0, rho
-    predicted, n_products = 0.0, 0
+    predicted, n_products, solved = 0.0, 0, False
     while n_products < most:
-        image = problem.project(product(direction) + problem.strength * direction)
+        image = product(direction)
         n_products += 1
         curvature = float(direction @ image)
         step = rho / curvature if curvature > 0 else np.inf
@@ -120,12 +133,13 @@ def _truncated(
             move += step * direction
             predicted += step * rho - 0.5 * step**2 * curvature
             size = np.sqrt(move_move + 2 * step * move_direction + step**2 * direction_direction)
-            return _Truncated(move, float(size), predicted, n_products, True)
+            return _Truncated(move, float(size), predicted, at_boundary=True, solved=False)
         move += step * direction
         predicted += 0.5 * step * rho
         move_move = beyond
         r -= step * image
         if norm(r) <= target:
+            solved = True
             break
         z = precondition(r)
         rho, previous = float(r @ z), rho
@@ -133,4 +147,4 @@ def _truncated(
         move_direction = ratio * (move_direction + step * direction_direction)
         direction_direction = rho + ratio**2 * direction_direction
         direction = z + ratio * direction
-    return _Truncated(move, float(np.sqrt(move_move)), predicted, n_products, False)
+    return _Truncated(move, float(np.sqrt(move_move)), predicted, at_boundary=False, solved=solved)

@@ -1,8 +1,9 @@
 """The inner problem, loss + 1/2 sum strength w^2, and what all solvers need to know about it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,6 +30,7 @@ TRIFLE = 1e-8  # of the largest curvature: makes a sketch of the Hessian positiv
 FIRST_DAMPING = 1e-12  # of the largest curvature
 LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
 LITTLE, MOST_RESIZED = 0.02, 0.8  # of the weights: what is not worth a move, and what a parabola may be trusted with
+LEAST_VALUE = 1e-6  # of the loss at the baseline: where the penalised loss is less, gaps are relative to the baseline
 EPSILON = float(np.finfo(float).eps)
 
 Factor = TypeVar("Factor")
@@ -43,6 +45,7 @@ class Measure:
 
     units: Vector | None
     scale: float = 1.0
+    baseline_loss: float = 0.0  # of the best constant prediction
 
     def norm(self, gradient: Vector) -> float:
         return float(np.linalg.norm(gradient if self.units is None else gradient / self.units))
@@ -70,8 +73,8 @@ def gradient_measure(objective: Objective) -> Measure:
 def _gradient_measure(objective: Objective) -> Measure:
     plain = Measure(objective.weight_units() if isinstance(objective, Measured) else None)
     at_zero = plain.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
-    at_baseline = plain.norm(objective.loss_gradient(baseline(objective))[1])
-    return Measure(plain.units, max(at_baseline, LEAST_SIGNAL * at_zero) or 1.0)
+    baseline_loss, gradient = objective.loss_gradient(baseline(objective))
+    return Measure(plain.units, max(plain.norm(gradient), LEAST_SIGNAL * at_zero) or 1.0, float(baseline_loss))
 
 
 def baseline(objective: Objective) -> Vector:
@@ -101,6 +104,23 @@ def _flat_directions(basis: Matrix) -> FlatDirections:
     return FlatDirections(moved, basis[moved])
 
 
+class Point(NamedTuple):
+    """Weights with all that one pass over the data tells about them."""
+
+    weights: Vector
+    loss: float  # without the penalty
+    value: float  # with it
+    gradient: Vector  # of the value
+
+
+@dataclass
+class Work:
+    """What a fit has cost so far."""
+
+    n_passes: int = 0  # evaluations of the loss and its gradient
+    n_products: int = 0  # Hessian-vector products
+
+
 @dataclass(frozen=True, eq=False)
 class Penalised:
     """An objective with its strengths (one per weight), and the basis of its flat directions."""
@@ -110,9 +130,54 @@ class Penalised:
     flat: FlatDirections
     measure: Measure
     lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
+    work: Work = field(default_factory=Work)
+
+    @cached_property
+    def unpenalised(self) -> NDArray[np.bool_]:
+        unpenalised: NDArray[np.bool_] = self.strength == 0.0
+        return unpenalised
+
+    @cached_property
+    def has_unpenalised(self) -> bool:
+        return bool(self.unpenalised.any())
+
+    @cached_property
+    def has_penalised(self) -> bool:
+        """Without a penalty there is no bound of the gap."""
+        return not bool(self.unpenalised.all())
+
+    @cached_property
+    def _inverse_strength(self) -> Vector:
+        """0 for unpenalised weights."""
+        return np.divide(1.0, self.strength, out=np.zeros_like(self.strength), where=self.strength > 0.0)
+
+    def relative(self, gap: float, value: float) -> float:
+        """A gap in units of the penalised loss, or of a share of the baseline's where that is next to nothing."""
+        return gap / max(abs(value), LEAST_VALUE * abs(self.measure.baseline_loss), 1e-300)
+
+    def gap_bound(self, point: Point) -> float:
+        """1/2 g' S^-1 g over the penalised weights, relative: at least the gap f(w) - f* of a convex loss.
+
+        This holds once the loss is minimised over the unpenalised weights; see ``tikhon.solvers.gap``.
+        """
+        return self.relative(0.5 * float((point.gradient * self._inverse_strength) @ point.gradient), point.value)
+
+    def at(self, weights: Vector) -> Point:
+        return Point(weights, *self.value_gradient(weights))
+
+    def hessian_at(self, weights: Vector) -> Product:
+        """v -> (H + S) v without the flat directions; products are counted."""
+        product = self.objective.hessian_at(weights)
+
+        def penalised_product(v: Vector) -> Vector:
+            self.work.n_products += 1
+            return self.project(product(v) + self.strength * v)
+
+        return penalised_product
 
     def value_gradient(self, weights: Vector) -> tuple[float, float, Vector]:
         """Loss, penalised value, penalised gradient."""
+        self.work.n_passes += 1
         loss, gradient = self.objective.loss_gradient(weights)
         pull = self.strength * weights
         value = float(loss + 0.5 * (pull @ weights))
@@ -161,18 +226,18 @@ class Penalised:
         """
         ray = np.where(self.strength > 0.0, weights, 0.0)
         slope = float(self.value_gradient(weights)[2] @ ray)
-        curvature = float(ray @ self.objective.hessian_at(weights)(ray) + ray @ (self.strength * ray))
+        curvature = float(ray @ self.hessian_at(weights)(ray))
         if not curvature > 0.0 or abs(slope) <= LITTLE * curvature:
             return weights
         return weights - float(np.clip(slope / curvature, -MOST_RESIZED, MOST_RESIZED)) * ray
 
     def result(
-        self, weights: Vector, loss: float, value: float, gradient: Vector, n_iter: int, n_products: int, status: FitStatus,
-        reason: str,
-    ) -> FitResult:  # fmt: skip
+        self, point: Point, n_iter: int, status: FitStatus, reason: str, *, gap: float, gap_is_bound: bool
+    ) -> FitResult:
         return FitResult(
-            weights=weights, loss=loss, value=value, residual=self.measure.residual(gradient), n_iter=n_iter,
-            n_products=n_products, status=status, reason=reason,
+            weights=point.weights, loss=point.loss, value=point.value, residual=self.measure.residual(point.gradient),
+            relative_gap=gap, gap_is_bound=gap_is_bound, n_iter=n_iter, n_passes=self.work.n_passes,
+            n_products=self.work.n_products, status=status, reason=reason,
         )  # fmt: skip
 
 

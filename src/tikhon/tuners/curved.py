@@ -18,7 +18,7 @@ from tikhon.objective import Criterion, Curvature, Curved, Noisy, Objective, Rot
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
-from tikhon.solvers.penalised import Penalised, baseline, damped, penalised
+from tikhon.solvers.penalised import Penalised, Point, baseline, damped, penalised
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm
@@ -164,7 +164,10 @@ def fit_with_curvature(
     residual = inner.measure.residual(gradient)
     done = residual <= tol
     reason = f"residual {residual:.1e}, {tol:.1e} was asked"
-    fit = inner.result(weights, loss, value, gradient, n_iter, 0, "converged" if done else "stalled", reason)
+    point = Point(weights, loss, value, gradient)
+    fit = inner.result(
+        point, n_iter, "converged" if done else "stalled", reason, gap=inner.gap_bound(point), gap_is_bound=False
+    )
     return fit, gradient, curvature
 
 

@@ -16,8 +16,8 @@ from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps, starting_theta
 
-POLISHED = 1e-11  # residual of the last Newton steps
-FIRST_FIT = 1e-2  # residual of the fit that a sketch of the Hessian is made at
+POLISHED = 1e-22  # relative gap of the last Newton steps
+FIRST_FIT = 1e-2  # relative gap of the fit that a sketch of the Hessian is made at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class Direct:
                 residual = measure.residual(state.gradient)
                 step = Step(
                     number=len(journal.trace) + 1, strengths=integrated.strengths(state.x), criterion=float(state.value),
-                    gradient_norm=residual, n_iter=1, seconds=journal.seconds, accepted=state.accepted,
+                    gradient_norm=residual, n_iter=1, n_passes=1, seconds=journal.seconds, accepted=state.accepted,
                     note="" if state.accepted else "shortened",
                 )  # fmt: skip
                 journal.record(step, state.arrays, {})

@@ -67,6 +67,8 @@ def finish(
         status=status,
         reason=reason,
         worst_residual=journal.worst_residual,
+        relative_gap=fit.relative_gap,
+        gap_is_bound=fit.gap_is_bound,
         trace=tuple(journal.trace),
         n_fits=journal.n_fits,
         seconds=journal.seconds,

@@ -28,7 +28,8 @@ ENOUGH_ACCURACY = (
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
-ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1  # before the first evaluation, where the strengths are to settle
+# Fits before the first evaluation, where the strengths are to settle, and their relative gap.
+ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,8 +41,8 @@ class Grid:
     one_standard_error : bool, default=False
     extrapolate : bool, default=True
         Start each fit where the last two point; False: where the nearest one ended.
-    inner_tol : float, default=2e-4
-        Residual of the fits that are compared; the last one is as accurate as the solver says.
+    inner_tol : float, default=1e-4
+        Relative gap of the fits that are compared; the last one is as accurate as the solver says.
     checkpoint : str or None, default=None
         A file that is written after every value, and from which a killed tuning goes on.
 
@@ -69,7 +69,7 @@ class Grid:
     bounds: tuple[float, float] = (2.0**-20, 2.0**20)
     one_standard_error: bool = False
     extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
-    inner_tol: float = 2e-4  # residual of each fit; the last one is as accurate as the solver says
+    inner_tol: float = 1e-4  # relative gap of each fit; the last one is as accurate as the solver says
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
@@ -188,6 +188,7 @@ class _Search:
             step = Step(
                 number=len(self._journal.trace) + 1, strengths=strengths, criterion=float(self.curve()[0][-1]),
                 residual=max(fit.residual for _, fit in fits), n_iter=sum(fit.n_iter for _, fit in fits),
+                n_passes=sum(fit.n_passes for _, fit in fits), n_products=sum(fit.n_products for _, fit in fits),
                 seconds=self._journal.seconds, note=note,
             )  # fmt: skip
             self._journal.record(step, self._arrays, {"rounds": self.rounds, "pending": self._pending})

@@ -13,8 +13,11 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.descending import Evaluation, Warm
 from tikhon.tuners.workers import Mapper
 
-FIT_SHARE = 2e-2  # a fit is so much more accurate than the linear solve: its error enters through the curvature too
+# The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
+# gap is, enters through the curvature too. Where fits factorise the Hessian the digits are cheap.
+FIT_GAP, CHEAP_FIT_GAP = 0.1, 4e-4
 MOST_PRODUCTS = 2000
+LEAST_GAP = 1e-22  # below is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,7 @@ def _one_pair(
     problem: Problem, pair: Pair, strength: Vector, accuracy: float, solve_accuracy: float, hessian: HessianMethod,
     start: Vector | None, adjoint_start: Vector | None,
 ) -> _OnePair:  # fmt: skip
-    fit_tol = FIT_SHARE * accuracy
+    fit_tol = max((CHEAP_FIT_GAP if prefers_factors(pair.train) else FIT_GAP) * accuracy**2, LEAST_GAP)
     fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
     inner = penalised(pair.train, strength)
     loss, right = pair.holdout.loss_gradient(fit.weights)
@@ -90,7 +93,7 @@ def _one_pair(
     adjoint, residual, n_products, solved = _adjoint(inner, fit.weights, right, solve_accuracy, hessian, adjoint_start)
     left_over = inner.value_gradient(fit.weights)[2]
     poor = ""
-    if fit.status != "converged" and fit.residual > 10.0 * fit_tol:
+    if fit.status != "converged" and fit.relative_gap > 10.0 * fit_tol:
         poor = f"fit: {fit.reason}"
     elif not solved:
         poor = f"linear solve stopped at residual {residual:.1e}, {solve_accuracy:.1e} was asked"

@@ -64,8 +64,8 @@ class Journal:
         self.worst_residual = max(self.worst_residual, *residuals)
 
     def judge(self, fits: Iterable[FitResult], tol: float) -> None:
-        """Count the fits that stopped far from the residual they were asked for."""
-        self.n_unconverged += sum(fit.status != "converged" and fit.residual > 10.0 * tol for fit in fits)
+        """Count the fits that stopped far from the relative gap they were asked for."""
+        self.n_unconverged += sum(fit.status != "converged" and fit.relative_gap > 10.0 * tol for fit in fits)
 
     def record(self, step: Step, arrays: Arrays | Callable[[], Arrays], numbers: Mapping[str, Any]) -> None:
         """Add a step with the state that follows it; write the checkpoint beside and rename; tell the listener.

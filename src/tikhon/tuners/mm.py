@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Objective, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
-from tikhon.solvers.penalised import baseline, gradient_measure
+from tikhon.solvers.penalised import baseline, penalised
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import convex_bound, finish
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps, starting_theta
 
-FIRST_ACCURACY = 5e-2  # residual of the first fit
+FIRST_GAP = 1e-2  # relative gap of the first fit
 FURTHEST = 10.0  # an accelerated step, in units of the plain one
-MOST_LEFT = 1e-2  # a fit that stopped with a tenfold of this left is counted as failed
-SHARE = 0.1  # of the gradient that a change of strengths brings is left after the fit that follows
+MOST_LEFT = 1e-2  # relative gap: a fit that stopped with a tenfold of this left is counted as failed
+GAP_LEFT_SHARE = 1e-2  # of the gap that a change of strengths brings is left after the fit that follows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class _Run:
             self._next = self.updated
         step = Step(
             number=len(self._journal.trace) + 1, strengths=strengths, criterion=value, residual=fit.residual,
-            n_iter=fit.n_iter, seconds=self._journal.seconds, accepted=accepted,
+            n_iter=fit.n_iter, n_passes=fit.n_passes, n_products=fit.n_products, seconds=self._journal.seconds, accepted=accepted,
             note="" if accepted and not accelerated else "accelerated" if accepted else "rejected (acceleration did not pay)",
         )  # fmt: skip
         state = {
@@ -135,11 +135,11 @@ class _Run:
         self._journal.record(step, state, {})
 
     def _accuracy(self, bound: Objective, strength: Vector) -> float | None:
-        """A share of the gradient that the new strengths bring: enough to see where they lead, and no more."""
+        """A share of the gap that the new strengths bring: enough to see where they lead, and no more."""
         if not self._tuner.accelerate:
             return None
-        gradient = bound.loss_gradient(self.weights)[1] + strength * self.weights
-        return min(FIRST_ACCURACY, SHARE * gradient_measure(bound).residual(gradient))
+        inner = penalised(bound, strength)
+        return min(FIRST_GAP, GAP_LEFT_SHARE * inner.gap_bound(inner.at(self.weights)))
 
     def _accelerated(self, strengths: Vector, updated: Vector) -> Vector:
         """Anderson's step from the last two changes of the log strengths; the plain update where it would not help."""

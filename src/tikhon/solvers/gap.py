@@ -1,0 +1,115 @@
+"""How far a fit is from its optimum.
+
+For a convex loss with strengths S and the gradient g of the penalised objective f,
+
+    f(w) - f* <= 1/2 g' S^-1 g,
+
+because f less 1/2 w' S w is convex. It is the Fenchel duality gap at the dual point that the model's own expectations give.
+Weights that are not penalised have no part in it: the bound holds once f is minimised over them, since minimising some
+variables out leaves a convex function convex. With an intercept that is off, the bound over the rest is worthless.
+
+Where the loss is not convex the same number is an estimate.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tikhon.objective import Vector
+from tikhon.solvers.conjugate_gradient import solve
+from tikhon.solvers.penalised import EPSILON, Penalised, Point
+
+FREE_SHARE = 0.01  # of the bound: unpenalised weights that could gain no more than this are at their best
+FREE_STEPS, FREE_PRODUCTS, FREE_ACCURACY = (
+    4,
+    20,
+    0.1,
+)  # Newton steps of the unpenalised weights, and their linear solves
+ROUNDING = 1e-13  # residuals below are rounding
+SHARPENING_PRODUCTS = 25
+
+
+class Certificate(NamedTuple):
+    """A point with its relative gap, and whether that is a bound."""
+
+    point: Point
+    gap: float
+    is_bound: bool
+
+
+def reached(found: Certificate, tol: float) -> str:
+    """The reason of a fit that is done."""
+    return f"relative gap {'at most' if found.is_bound else 'about'} {found.gap:.1e} <= {tol:.1e}"
+
+
+def certified(problem: Penalised, point: Point, diagonal: Vector) -> Certificate:
+    """The gap at this point, or at one with the unpenalised weights nearer to their best.
+
+    ``diagonal`` approximates that of the penalised Hessian, to precondition with.
+    """
+    if not problem.has_unpenalised:
+        return Certificate(point, problem.gap_bound(point), problem.objective.is_convex)
+    point, settled = _free_minimised(problem, point, diagonal)
+    return Certificate(point, problem.gap_bound(point), settled and problem.objective.is_convex)
+
+
+def _free_minimised(problem: Penalised, point: Point, diagonal: Vector) -> tuple[Point, bool]:
+    """Newton steps of the unpenalised weights alone until what they could still gain is a small share of the bound."""
+    free = problem.unpenalised
+
+    def precondition(v: Vector) -> Vector:
+        return np.where(free, v / diagonal, 0.0)
+
+    for _ in range(FREE_STEPS):
+        gradient = np.where(free, point.gradient, 0.0)
+        if problem.measure.residual(gradient) <= ROUNDING:
+            return point, True
+        product = problem.hessian_at(point.weights)
+        found = solve(
+            lambda v, product=product: np.where(free, product(v), 0.0),  # type: ignore[misc]
+            gradient,
+            precondition=precondition,
+            tol=FREE_ACCURACY,
+            max_iter=FREE_PRODUCTS,
+        )
+        gain = problem.relative(0.5 * float(gradient @ found.solution), point.value)
+        if found.converged and gain <= max(FREE_SHARE * problem.gap_bound(point), EPSILON):
+            return point, True
+        moved = problem.at(problem.project(point.weights - found.solution))
+        if not moved.value < point.value:
+            return point, False
+        point = moved
+    return point, False
+
+
+def sharpened(problem: Penalised, point: Point, enough: float) -> float:
+    """A closer estimate of the relative gap than the bound, where strengths are small beside the curvature.
+
+    1/2 g' (H + S)^-1 g, the gain of a Newton step, is estimated from above by conjugate gradients preconditioned by S:
+    the smallest eigenvalue is then 1 or larger, and the Gauss-Radau rule with a node at 1 (Golub, Meurant 1994; in the
+    recurrence of Meurant, Tichy 2013) bounds what further steps would add. Without a step it is the bound 1/2 g' S^-1 g.
+    Ends early where the estimate falls to ``enough``, or can no longer do so.
+    """
+    product = problem.hessian_at(point.weights)
+    scale = problem.strength if not problem.has_unpenalised else problem.diagonal(point.weights)
+    r = point.gradient.copy()
+    z = r / scale
+    direction, rho = z.copy(), float(r @ z)
+    gained, estimate, radau = 0.0, np.inf, 1.0
+    for _ in range(SHARPENING_PRODUCTS):
+        estimate = problem.relative(0.5 * (gained + radau * rho), point.value)
+        if estimate <= enough or problem.relative(0.5 * gained, point.value) > enough:
+            break
+        image = product(direction)
+        curvature = float(direction @ image)
+        if curvature <= 0.0:
+            break
+        step = rho / curvature
+        gained += step * rho
+        r -= step * image
+        z = r / scale
+        rho, previous = float(r @ z), rho
+        ratio = rho / previous
+        radau = (radau - step) / ((radau - step) + ratio) if radau > step else 0.0
+        direction = z + ratio * direction
+    return estimate
