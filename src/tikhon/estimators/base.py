@@ -237,8 +237,13 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 class WeightsByGroup:
     """For models whose weights are more than a table of coefficients: they are told by group."""
 
+    warm_start: bool
     groups_: Groups
     _weights: Vector
+
+    @property
+    def _is_warm_started(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "_weights")
 
     def weights_by_group(self) -> dict[str, Vector]:
         """The weights of each group, by its name."""

@@ -82,7 +82,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     max_iter : int, default=1000
         The most iterations of one fit.
     warm_start : bool, default=False
-        Begin at the weights of the last fit, for those pairs of features and labels that it had.
+        Begin at the weights of the last fit, for those pairs of features and labels that it had. The strengths are learned
+        again.
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
@@ -215,7 +216,7 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         return self
 
     def _learn(self, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector) -> None:
-        old = (self.feature_names_, self.classes_, self._layout, self._weights) if self._goes_on else None
+        old = (self.feature_names_, self.classes_, self._layout, self._weights) if self._is_warm_started else None
         encoder = FeatureEncoder()
         objective, classes = self._objective(encoder, sequences, labels, row_weights)
         layout = objective.layout
@@ -250,10 +251,6 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         layout = layout_of(data, self.order, all_pairs=self.all_pairs)
         warn_of_memory(data, layout)
         return Chain(data, layout, row_weights=row_weights, n_threads=cores(self.n_jobs)), codes_of.classes
-
-    @property
-    def _goes_on(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "_weights")
 
     # What the model knows, for readers.
 

@@ -86,7 +86,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
 
 def checked_parameters(estimator: Any) -> None:
     """The parameters that have no better place to be checked."""
-    for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target"):
+    for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target", "warm_start"):
         value = getattr(estimator, name, False)
         if not isinstance(value, bool | np.bool_):
             raise InputError(f"{name}={value!r}: write True or False")

@@ -94,6 +94,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         When a fit is done: the norm of the gradient relative to that at zero weights. None: 1e-4.
     max_iter : int, default=1000
         The most iterations of one fit.
+    warm_start : bool, default=False
+        Begin at the weights of the last fit, or of ``pretrained``. The strengths are learned again.
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
@@ -143,6 +145,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         solver: str | Solver = "auto",
         tol: float | None = None,
         max_iter: int = 1000,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -162,6 +165,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -192,9 +196,10 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         left_out = _left_out(self.without)
         groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
         objective = Folding(examples, rules, row_weights=row_weights, left_out=left_out, n_threads=cores(self.n_jobs))
+        start = np.where(left_out, 0.0, self._weights) if self._is_warm_started else None
         result = self._tune(
             self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
-            codes=None, one_thread=True, n_jobs=1,
+            codes=None, one_thread=True, n_jobs=1, start=start,
         )  # fmt: skip
         self._weights = result.weights
         self._stop_if_interrupted()
