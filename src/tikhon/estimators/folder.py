@@ -21,6 +21,7 @@ from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
+from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import NONE, Molecule
 from tikhon.models.folding import Folding
@@ -188,10 +189,11 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """
         checked_parameters(self)
         rules, X, y = self._rules(), texts_of("X", X), texts_of("y", y)
-        sequences = checked_sequences(X, self.longest_sequence)
-        structures = checked_structures("y", y, sequences)
+        warned = FitWarnings()
+        sequences = checked_sequences(X, self.longest_sequence, warned)
+        structures = checked_structures("y", y, sequences, warned)
         row_weights = checked_weights(sample_weight, len(sequences))
-        examples, kept = examples_of(sequences, structures, rules)
+        examples, kept = examples_of(sequences, structures, rules, warned)
         row_weights = row_weights[kept]
         left_out = _left_out(self.without)
         groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
@@ -199,7 +201,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         start = np.where(left_out, 0.0, self._weights) if self._is_warm_started else None
         result = self._tune(
             self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
-            codes=None, one_thread=True, n_jobs=1, start=start,
+            codes=None, one_thread=True, n_jobs=1, start=start, warned=warned,
         )  # fmt: skip
         self._weights = result.weights
         self._stop_if_interrupted()

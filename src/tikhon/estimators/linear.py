@@ -20,6 +20,7 @@ from tikhon.estimators.checks import (
     warn_of_scales,
 )
 from tikhon.estimators.state import Arrays
+from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, weight_groups
 from tikhon.objective import Gentle, Matrix, Rows, Vector
 
@@ -95,13 +96,13 @@ class LinearEstimator(TunedEstimator):
         refuse_huge("X", X, columns)
         groups = self._groups(columns, n_outputs, outputs)
         tuner = self._checked_tuner(groups)
-        given = X
+        warned, given = FitWarnings(), X
         if self.standardize:
             scales = column_scales(X, row_weights)
             X = divided_columns(X, scales)
         else:
             scales = np.ones(len(columns))
-            warn_of_scales(X, groups, columns, centred=self.fit_intercept)
+            warn_of_scales(X, groups, columns, warned, centred=self.fit_intercept)
         means = centres(X, row_weights) if self.fit_intercept else None
         if means is not None:
             X = X - means
@@ -125,6 +126,7 @@ class LinearEstimator(TunedEstimator):
             one_thread=small,
             n_jobs=cores(self.n_jobs),
             start=start,
+            warned=warned,
         )
         split = n_outputs * len(columns)
         coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales
