@@ -123,6 +123,12 @@ def test_warnings_are_short_lines_with_the_columns_of_the_file(run, sample, tmp_
     assert outcome.code == 0
     lines = outcome.err.splitlines()
     assert any(line.startswith("tikhon: warning:") and "'txt__of'" in line for line in lines), outcome.err
+    # Each once, and the same in the model file and what is read from it.
+    stored = tikhon.load(tmp_path / "m").tuning_.warnings
+    assert sorted(lines) == sorted(f"tikhon: warning: {message}" for message in stored)
+    assert len(set(lines)) == len(lines)
+    inspected = run("inspect", tmp_path / "m")
+    assert all(inspected.out.count(f"warning: {message}\n") == 1 for message in stored)
 
 
 BAD_TABLES = {

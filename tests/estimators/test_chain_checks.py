@@ -11,6 +11,10 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_X_y, validate_data
 
 from tikhon import ChainCRF
+from tikhon.errors import MissingCapability
+from tikhon.tuners import TUNERS as EVERY_TUNER
+
+TUNERS = (None, "auto", "gradient", "mm", "direct", "grid")  # all that sequences can use
 
 WITHOUT_DATA = [
     "check_mixin_order",
@@ -64,6 +68,20 @@ def test_checks_without_data(check):
 
 
 @pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("check", WITH_DATA)
-def test_checks_with_rows_as_sequences(check):
-    getattr(estimator_checks, check)("OneToken", OneToken(tuner=None, tol=1e-16))
+@pytest.mark.parametrize("tuner", TUNERS, ids=str)
+def test_checks_with_rows_as_sequences(check, tuner):
+    getattr(estimator_checks, check)("OneToken", OneToken(tuner=tuner, tol=1e-16, cv=2, n_jobs=1))
+
+
+@pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
+@pytest.mark.parametrize("check", WITH_DATA)
+def test_checks_with_default_parameters(check):
+    getattr(estimator_checks, check)("OneToken", OneToken())
+
+
+@pytest.mark.parametrize("tuner", sorted(set(EVERY_TUNER) - set(TUNERS)))
+def test_the_other_tuners_are_refused(tuner):
+    with pytest.raises(MissingCapability, match=f"{tuner!r} needs the Hessian row by row"):
+        ChainCRF(tuner=tuner).fit([[["a"], ["b"]]] * 4, [["x", "y"]] * 4)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,6 +68,7 @@ def fitted(
         raise InputError(f"{source}: {in_words(str(error))}") from error
     finally:
         del estimator._on_step
+    estimator.tuning_ = replace(estimator.tuning_, warnings=tuple(map(in_words, estimator.tuning_.warnings)))
     return list(dict.fromkeys(in_words(str(warning.message)) for warning in caught))
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -18,6 +19,7 @@ from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, write_file
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import Arrays, model_state
+from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, GroupSpec
 from tikhon.objective import Gentle, Majorisable, Pair, Rows, Sketched, Vector
 from tikhon.results import Step, TuneResult
@@ -37,6 +39,11 @@ FINE, FAIR, LARGE = 1e-16, 1e-6, 1e-3  # relative gaps of fits with tol=None
 FOLDS = 5  # with cv="auto"
 NO_SPLITS = object()  # in place of cv, where nothing is held out
 NOT_CONVEX = "the loss is not convex, since labels or structures are known in part: fits end in one of its minima"
+NOT_CONVERGED = "the tuner {result.tuner!r} ended without convergence: {result.status} ({result.reason})"
+LIGHT_ROWS = (
+    "sample weights sum to {:.3g}: a row of weight k counts as k rows, so these are fewer than one, and say next to nothing "
+    "about strengths; scale the weights to a mean of 1"
+)
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
 
@@ -127,6 +134,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         one_thread: bool,
         n_jobs: int,
         start: Vector | None = None,
+        warned: FitWarnings,
     ) -> TuneResult:
         """Split, tune and fit; sets the attributes that all estimators have.
 
@@ -142,9 +150,11 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             Threads over folds, at most.
         start : array or None
             Weights to begin with.
+        warned : FitWarnings
+            The warnings raised so far; the result has these and those of the tuning.
         """
         if row_weights.sum() < 1.0 and groups.learned.any():
-            _warn_of_light_rows(float(row_weights.sum()))
+            warned(LIGHT_ROWS.format(float(row_weights.sum())), TuningWarning)
         pairs: list[Pair] = []
         notes: tuple[str, ...] = ()
         cv = self._splits_of(tuner, objective, int(np.count_nonzero(row_weights)))
@@ -177,7 +187,11 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         # Threads over folds and threads inside BLAS would fight for the same cores.
         with one_blas_thread() if n_jobs > 1 or one_thread else contextlib.nullcontext():
             result = tuner.tune(problem)
-        _warn(result)
+        for message in result.warnings:
+            warned(message, TuningWarning)
+        if not result.converged:
+            warned(NOT_CONVERGED.format(result=result), ConvergenceWarning)
+        result = replace(result, warnings=tuple(warned.messages))
         self.tuning_: TuneResult = result
         self.groups_: Groups = groups
         self.strengths_: dict[str, float] = dict(result.strengths)
@@ -239,8 +253,13 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 class WeightsByGroup:
     """For models whose weights are more than a table of coefficients: they are told by group."""
 
+    warm_start: bool
     groups_: Groups
     _weights: Vector
+
+    @property
+    def _is_warm_started(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "_weights")
 
     def weights_by_group(self) -> dict[str, Vector]:
         """The weights of each group, by its name."""
@@ -254,15 +273,6 @@ def cores(n_jobs: int | None) -> int:
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
 
 
-def _warn_of_light_rows(total: float) -> None:
-    warnings.warn(
-        f"sample weights sum to {total:.3g}: a row of weight k counts as k rows, so these are fewer than one, and say next to "
-        "nothing about strengths; scale the weights to a mean of 1",
-        TuningWarning,
-        stacklevel=5,
-    )
-
-
 def _log_step(step: Step) -> None:
     """The step as a line of the log, and as the record's ``step`` for handlers that want the numbers."""
     logger.info(
@@ -274,14 +284,3 @@ def _log_step(step: Step) -> None:
         f" ({step.note})" if step.note else "",
         extra={"step": step},
     )
-
-
-def _warn(result: TuneResult) -> None:
-    for message in result.warnings:
-        warnings.warn(message, TuningWarning, stacklevel=5)
-    if not result.converged:
-        warnings.warn(
-            f"the tuner {result.tuner!r} ended without convergence: {result.status} ({result.reason})",
-            ConvergenceWarning,
-            stacklevel=5,
-        )

@@ -21,6 +21,7 @@ from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.sequences import LabelCodes, as_sequences, label_codes, refuse_empty
 from tikhon.estimators.state import Arrays
 from tikhon.estimators.token_features import FeatureEncoder, warn_of_no_features
+from tikhon.estimators.user_warnings import FitWarnings, Warn
 from tikhon.groups import GroupSpec
 from tikhon.models.chain import Chain
 from tikhon.models.chain_decoder import ChainDecoder
@@ -83,7 +84,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     max_iter : int, default=1000
         The most iterations of one fit.
     warm_start : bool, default=False
-        Begin at the weights of the last fit, for those pairs of features and labels that it had.
+        Begin at the weights of the last fit, for those pairs of features and labels that it had. The strengths are learned
+        again.
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
@@ -216,9 +218,9 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         return self
 
     def _learn(self, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector) -> None:
-        old = (self.feature_names_, self.classes_, self._layout, self._weights) if self._goes_on else None
-        encoder = FeatureEncoder()
-        objective, classes = self._objective(encoder, sequences, labels, row_weights)
+        old = (self.feature_names_, self.classes_, self._layout, self._weights) if self._is_warm_started else None
+        encoder, warned = FeatureEncoder(), FitWarnings()
+        objective, classes = self._objective(encoder, sequences, labels, row_weights, warned)
         layout = objective.layout
         groups = self._with_strengths(
             chain_groups(self.groups, encoder.names if encoder.n_columns is None else None, layout)
@@ -228,14 +230,14 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         start = None if old is None else carried_weights(*old, encoder.names, classes, layout)
         result = self._tune(
             tuner, objective, groups, objective.row_weights, X=sequences, y=labels, codes=None, one_thread=True, n_jobs=1,
-            start=start,
+            start=start, warned=warned,
         )  # fmt: skip
         self.classes_ = classes
         self.recipe_ = None
         self._encoder, self._layout, self._weights = encoder, layout, result.weights
 
     def _objective(
-        self, encoder: FeatureEncoder, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector
+        self, encoder: FeatureEncoder, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector, warn: Warn
     ) -> tuple[Chain, NDArray[Any]]:
         """The loss, and the labels. What is encoded on the way is gone afterwards: the objective has its own form of it."""
         tokens = encoder.encode(sequences, learn=True)
@@ -249,12 +251,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
             tokens.starts, tokens.pointers, tokens.features, tokens.values, codes, encoder.n_features, len(codes_of.classes)
         )  # fmt: skip
         layout = layout_of(data, self.order, all_pairs=self.all_pairs)
-        warn_of_memory(data, layout)
+        warn_of_memory(data, layout, warn)
         return Chain(data, layout, row_weights=row_weights, n_threads=cores(self.n_jobs)), codes_of.classes
-
-    @property
-    def _goes_on(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "_weights")
 
     # What the model knows, for readers.
 

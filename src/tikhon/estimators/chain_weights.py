@@ -1,7 +1,6 @@
 """What a chain CRF knows of its weights before it is fitted: of sequences, from an earlier fit, of memory."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import as_input_error
+from tikhon.estimators.user_warnings import Warn
 from tikhon.models.chain_layout import UNKNOWN, Layout, Sequences
 from tikhon.objective import Vector
 
@@ -87,16 +87,15 @@ def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np
     return np.where(found, old_values[order[place]], 0.0)
 
 
-def warn_of_memory(data: Sequences, layout: Layout) -> None:
+def warn_of_memory(data: Sequences, layout: Layout, warn: Warn) -> None:
     """Say before the work begins that memory will hardly do, with what it would take."""
     needed = 8.0 * VECTORS * layout.n_weights + 2.0 * data.features.nbytes
     available = _available_memory()
     if available is not None and needed > MOST_OF_MEMORY * available:
-        warnings.warn(
+        warn(
             f"{layout.n_weights:,} weights and {len(data.features):,} features of tokens take about {needed / 2**30:.1f} GiB, "
             f"and {available / 2**30:.1f} GiB are free: use fewer features (drop rare ones), or all_pairs=False",
             TuningWarning,
-            stacklevel=5,
         )
 
 

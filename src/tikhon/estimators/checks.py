@@ -1,7 +1,6 @@
 """What the estimators ask of their input: everything bad is refused here, by an ``InputError``, before any work."""
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
 from tikhon.errors import InputError, TuningWarning
+from tikhon.estimators.user_warnings import Warn, warn_user
 from tikhon.groups import Groups
 from tikhon.models.design import Design
 from tikhon.objective import Vector
@@ -86,7 +86,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
 
 def checked_parameters(estimator: Any) -> None:
     """The parameters that have no better place to be checked."""
-    for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target"):
+    for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target", "warm_start"):
         value = getattr(estimator, name, False)
         if not isinstance(value, bool | np.bool_):
             raise InputError(f"{name}={value!r}: write True or False")
@@ -157,7 +157,7 @@ def divided_columns(X: Any, scales: Vector) -> Any:
     return X / scales
 
 
-def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: bool) -> None:
+def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], warn: Warn = warn_user, *, centred: bool) -> None:
     """Warn where one strength serves columns of very different units; ``centred``: an intercept takes up their means."""
     p = len(columns)
     design, ones = Design(X, fit_intercept=False), np.ones(X.shape[0])
@@ -177,13 +177,12 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], *, centred: b
     members = judged[of_column[judged] == apart[0]]
     small, large = members[np.argmin(size[members])], members[np.argmax(size[members])]
     measure = "standard deviation" if centred else "root mean square"
-    warnings.warn(
+    warn(
         f"group {groups.names[apart[0]]!r} has columns of very different scale: the {measure} of "
         f"{columns[large]!r} is {size[large]:.3g}, that of {columns[small]!r} is {size[small]:.3g}, and one strength "
         "serves both; set standardize=True, scale the columns, or put them into groups of their own"
         + (f" ({len(apart) - 1} more groups are like this)" if len(apart) > 1 else ""),
         TuningWarning,
-        stacklevel=4,
     )
 
 

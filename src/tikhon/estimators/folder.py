@@ -21,6 +21,7 @@ from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
 from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
+from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
 from tikhon.kernels.fold_inside import NONE, Molecule
 from tikhon.models.folding import Folding
@@ -95,6 +96,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         (docs/conventions.md). None: 1e-6.
     max_iter : int, default=1000
         The most iterations of one fit.
+    warm_start : bool, default=False
+        Begin at the weights of the last fit, or of ``pretrained``. The strengths are learned again.
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
@@ -144,6 +147,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         solver: str | Solver = "auto",
         tol: float | None = None,
         max_iter: int = 1000,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -163,6 +167,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -185,17 +190,19 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """
         checked_parameters(self)
         rules, X, y = self._rules(), texts_of("X", X), texts_of("y", y)
-        sequences = checked_sequences(X, self.longest_sequence)
-        structures = checked_structures("y", y, sequences)
+        warned = FitWarnings()
+        sequences = checked_sequences(X, self.longest_sequence, warned)
+        structures = checked_structures("y", y, sequences, warned)
         row_weights = checked_weights(sample_weight, len(sequences))
-        examples, kept = examples_of(sequences, structures, rules)
+        examples, kept = examples_of(sequences, structures, rules, warned)
         row_weights = row_weights[kept]
         left_out = _left_out(self.without)
         groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
         objective = Folding(examples, rules, row_weights=row_weights, left_out=left_out, n_threads=cores(self.n_jobs))
+        start = np.where(left_out, 0.0, self._weights) if self._is_warm_started else None
         result = self._tune(
             self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
-            codes=None, one_thread=True, n_jobs=1,
+            codes=None, one_thread=True, n_jobs=1, start=start, warned=warned,
         )  # fmt: skip
         self._weights = result.weights
         self._stop_if_interrupted()

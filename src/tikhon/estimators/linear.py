@@ -1,6 +1,7 @@
 """What the linear estimators share: from checked columns and parameters to coefficients."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,29 @@ from tikhon.estimators.checks import (
     warn_of_scales,
 )
 from tikhon.estimators.state import Arrays
+from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, weight_groups
 from tikhon.objective import Gentle, Matrix, Rows, Vector
 
 SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
+
+
+@dataclass(frozen=True, eq=False)
+class LastFit:
+    """The coefficients of an earlier fit, in units of the columns as given, for a warm start."""
+
+    columns: list[str]
+    classes: list[Any]
+    coefficients: Matrix  # n_outputs x p
+    intercepts: Vector
+
+    def weights(self, scales: Vector, means: Vector | None, *, fit_intercept: bool) -> Vector:
+        """In units of columns that are divided by ``scales`` and then shifted by ``means``."""
+        coefficients = self.coefficients * scales
+        if not fit_intercept:
+            return coefficients.ravel()
+        intercepts = self.intercepts if means is None else self.intercepts + coefficients @ means
+        return np.concatenate([coefficients.ravel(), intercepts])
 
 
 class LinearEstimator(TunedEstimator):
@@ -51,6 +71,7 @@ class LinearEstimator(TunedEstimator):
         codes: NDArray[np.intp] | None,
         n_outputs: int,
         outputs: Sequence[str] | None,
+        last: "LastFit | None" = None,
     ) -> tuple[Matrix, Vector, Rows]:
         """Tune and fit; sets the attributes that both estimators have.
 
@@ -64,6 +85,8 @@ class LinearEstimator(TunedEstimator):
             Class numbers, to stratify by.
         outputs : sequence of str or None
             Names of the outputs where each has its own groups.
+        last : LastFit or None
+            Coefficients of the same outputs to begin with, where they have the same columns.
 
         Returns
         -------
@@ -73,13 +96,13 @@ class LinearEstimator(TunedEstimator):
         refuse_huge("X", X, columns)
         groups = self._groups(columns, n_outputs, outputs)
         tuner = self._checked_tuner(groups)
-        given = X
+        warned, given = FitWarnings(), X
         if self.standardize:
             scales = column_scales(X, row_weights)
             X = divided_columns(X, scales)
         else:
             scales = np.ones(len(columns))
-            warn_of_scales(X, groups, columns, centred=self.fit_intercept)
+            warn_of_scales(X, groups, columns, warned, centred=self.fit_intercept)
         means = centres(X, row_weights) if self.fit_intercept else None
         if means is not None:
             X = X - means
@@ -89,6 +112,9 @@ class LinearEstimator(TunedEstimator):
         # fits go by gradients.
         is_gentle = isinstance(objective, Gentle) and objective.gentle_tol < np.inf
         small = X.shape[0] * X.shape[1] * n_outputs < SMALL or is_gentle
+        start = None
+        if last is not None and last.columns == columns and last.coefficients.shape == (n_outputs, len(columns)):
+            start = last.weights(scales, means, fit_intercept=self.fit_intercept)
         result = self._tune(
             tuner,
             objective,
@@ -99,6 +125,8 @@ class LinearEstimator(TunedEstimator):
             codes=codes,
             one_thread=small,
             n_jobs=cores(self.n_jobs),
+            start=start,
+            warned=warned,
         )
         split = n_outputs * len(columns)
         coefficients = result.weights[:split].reshape(n_outputs, len(columns)) / scales

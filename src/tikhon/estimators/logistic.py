@@ -11,8 +11,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from tikhon.errors import InputError
-from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights
-from tikhon.estimators.linear import LinearEstimator
+from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, column_names
+from tikhon.estimators.linear import LastFit, LinearEstimator
 from tikhon.groups import GroupSpec
 from tikhon.models import Logistic, Softmax
 from tikhon.objective import Matrix, Rows, Vector
@@ -68,6 +68,9 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         (docs/conventions.md). None: 1e-16 where fits factorise the Hessian, else 1e-6, or 1e-3 where L-BFGS is used.
     max_iter : int, default=1000
         The most iterations of one fit.
+    warm_start : bool, default=False
+        Begin at the coefficients of the last fit, where it had the same columns and classes. The strengths are learned
+        again.
     random_state : int, RandomState or None, default=None
         Seeds the splits. None is the seed 0: the same call gives the same answer.
     n_jobs : int or None, default=None
@@ -122,6 +125,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         solver: str | Solver = "auto",
         tol: float | None = None,
         max_iter: int = 1000,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -139,6 +143,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -152,13 +157,14 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         y : array-like of shape (n_samples,)
             Labels: numbers, text or booleans.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            A row of weight k counts as k rows, one of weight 0 as none.
+            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold a row out as a whole, whatever its weight.
 
         Returns
         -------
         self
         """
         checked_parameters(self)
+        last = self._last_fit()
         X, y = checked_matrix(self, X, y, fitting=True)
         if y.dtype.kind not in "iub":  # whole numbers are classes; for others scikit-learn knows best
             with as_input_error(X, y):
@@ -175,6 +181,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         codes = np.zeros(X.shape[0], np.intp)
         codes[counted] = inverse
         row_weights = row_weights * self._class_weights(classes, codes, row_weights)[codes]
+        if last is not None and last.classes != classes.tolist():
+            last = None
         self.classes_ = classes
         n_outputs = 1 if len(classes) == 2 else len(classes)
 
@@ -185,10 +193,15 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
 
         outputs = [str(label) for label in classes] if self.per_class and n_outputs > 1 else None
         self.coef_, self.intercept_, _ = self._learn(
-            X, row_weights, build=build, y=y, codes=codes, n_outputs=n_outputs, outputs=outputs
+            X, row_weights, build=build, y=y, codes=codes, n_outputs=n_outputs, outputs=outputs, last=last
         )
         self._stop_if_interrupted()
         return self
+
+    def _last_fit(self) -> LastFit | None:
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        return LastFit(column_names(self), self.classes_.tolist(), self.coef_, self.intercept_)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The scores X coef' + intercept: one column per class; of two classes, one score for ``classes_[1]``."""

@@ -175,7 +175,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            A row of weight k counts as k rows, one of weight 0 as none.
+            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold a row out as a whole, whatever its weight.
 
         Returns
         -------

@@ -1,6 +1,5 @@
 """What RNAFolder asks of sequences and structures: everything bad is refused here, by an ``InputError``, before any work."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from tikhon.data.dot_bracket import n_crossing, partly_known_partners
 from tikhon.data.rna import NUCLEOTIDES, OTHER_CODES
 from tikhon.errors import InputError
+from tikhon.estimators.user_warnings import Warn, warn_user
 from tikhon.models.folding import Example, example
 from tikhon.models.folding_passes import table_bytes
 from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, known_pairs, strangers
@@ -17,7 +17,7 @@ from tikhon.models.folding_structures import Letters, Partners, Rules, encoded, 
 SHOWN = 3  # of a list in a message
 
 
-def checked_sequences(X: Any, longest: int) -> list[Letters]:
+def checked_sequences(X: Any, longest: int, warn: Warn = warn_user) -> list[Letters]:
     """The letters of all sequences; those that are not known are counted in one warning."""
     found, unknown = [], 0
     for number, sequence in enumerate(texts_of("X", X)):
@@ -41,15 +41,16 @@ def checked_sequences(X: Any, longest: int) -> list[Letters]:
     if not found:
         raise InputError("X holds no sequences: n_samples = 0, at least one is needed")
     if unknown:
-        warnings.warn(
+        warn(
             f"letters that are not A, C, G or U: {unknown}; they pair with nothing and add nothing",
             UserWarning,
-            stacklevel=4,
         )
     return found
 
 
-def checked_structures(name: str, structures: Any, sequences: Sequence[Letters]) -> list[Partners]:
+def checked_structures(
+    name: str, structures: Any, sequences: Sequence[Letters], warn: Warn = warn_user
+) -> list[Partners]:
     """The partners of all structures, with what "?" and "|" say; pairs that cross are counted in one warning."""
     texts = texts_of(name, structures)
     if len(texts) != len(sequences):
@@ -66,16 +67,15 @@ def checked_structures(name: str, structures: Any, sequences: Sequence[Letters])
             raise InputError(f"structure {number} of {name}: {error}") from None
         crossing += n_crossing(structure)
     if crossing:
-        warnings.warn(
+        warn(
             f"pairs of {name} drawn with other brackets than ( and ): {crossing}; pseudoknots are read as unpaired",
             UserWarning,
-            stacklevel=4,
         )
     return found
 
 
 def examples_of(
-    sequences: Sequence[Letters], structures: Sequence[Partners], rules: Rules
+    sequences: Sequence[Letters], structures: Sequence[Partners], rules: Rules, warn: Warn = warn_user
 ) -> tuple[list[Example], NDArray[np.intp]]:
     """Examples to learn from, and their numbers: those that no structure agrees with are left out, with a warning.
 
@@ -90,20 +90,18 @@ def examples_of(
         except ValueError as error:
             left_out.append(f"{number} ({error})")
     if n_odd:
-        warnings.warn(
+        warn(
             f"pairs of y that the model does not know, such as GA: {n_odd}; they are read as unpaired",
             UserWarning,
-            stacklevel=4,
         )
     if left_out:
         more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
         listed = f"are left out: {', '.join(left_out[:SHOWN])}{more}"
         if not found:
             raise InputError(f"no structure of y can be learned from; all {listed}")
-        warnings.warn(
+        warn(
             f"{len(left_out)} of {len(sequences)} structures cannot be learned from and {listed}",
             UserWarning,
-            stacklevel=4,
         )
     return found, np.array(kept, np.intp)
 

@@ -9,7 +9,6 @@ A sequence is a list of tokens, and a token one of
 or a sequence is a dense or sparse array with a row per token and a column per feature.
 """
 
-import warnings
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 from tikhon.estimators.checks import LARGEST_VALUE
+from tikhon.estimators.user_warnings import warn_user
 
 UNSEEN = -1  # the number of a feature that has none
 
@@ -174,11 +174,10 @@ def _rows(sequence: Any, i: int) -> Any:
 def warn_of_no_features(found: TokenFeatures) -> None:
     """Nothing in common with the training data is a mistake far more often than bad luck."""
     if len(found.pointers) > 1 and len(found.features) == 0:
-        warnings.warn(
+        warn_user(
             "no token has a feature that was seen in training: labels follow from transitions alone; are features made in the "
             "same way?",
             UserWarning,
-            stacklevel=4,
         )
 
 

@@ -14,7 +14,7 @@ from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import finish
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
-from tikhon.tuners.settings import check_prior, check_steps, starting_theta
+from tikhon.tuners.settings import check_prior, check_steps
 
 POLISHED = 1e-22  # relative gap of the last Newton steps
 FIRST_FIT = 1e-2  # relative gap of the fit that a sketch of the Hessian is made at
@@ -24,15 +24,16 @@ FIRST_FIT = 1e-2  # relative gap of the fit that a sketch of the Hessian is made
 class Direct:
     """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
-    The strengths are read off the weights at the end. Models whose passes are dear (`Sketched`: RNA) begin at a rough fit
-    with the strengths of ``start``, and are not polished.
+    The strengths are read off the weights at the end. Models whose passes are expensive (`Sketched`: RNA) begin at a rough
+    fit with the strengths of ``start``, and are not polished. A warm start begins at the weights of the last fit instead.
 
     Parameters
     ----------
     alpha, beta : float, default=0.0, 1.0
         Shape and rate of the Gamma prior of the strengths.
-    start : float or mapping from group name to float, default=1.0
-        Strengths that scale the first step, or of the rough fit to begin with.
+    start : float, mapping from group name to float, or None, default=None
+        Strengths that scale the first step, or of the rough fit to begin with. None: 1; after a warm start, those that
+        follow from the weights that it begins with.
     tol : float, default=1e-5
         Converged when the gradient is so small, relative to that at the best constant prediction.
     max_steps : int, default=2000
@@ -59,7 +60,7 @@ class Direct:
 
     alpha: float = 0.0
     beta: float = 1.0
-    start: Start = 1.0
+    start: Start | None = None
     tol: float = 1e-5  # norm of the gradient over that at the best constant prediction
     max_steps: int = 2000
     memory: int = 10
@@ -72,7 +73,7 @@ class Direct:
         integrated = IntegratedOut(problem.objective, groups, self.alpha, self.beta)
         measure = gradient_measure(problem.objective)
         zeros = np.zeros(problem.objective.n_weights)
-        begin, metric = self._beginning(problem)
+        begin, metric = self._beginning(problem, integrated)
         descent = Descent(memory=self.memory, metric=metric, noise=1e-14)
         journal = Journal(self, problem)
         saved = journal.resume()
@@ -107,16 +108,20 @@ class Direct:
             criterion=value, status=status, reason=reason,
         )  # fmt: skip
 
-    def _beginning(self, problem: Problem) -> tuple[Vector, Vector | Product]:
-        """Where to set out, and what to take for the Hessian.
+    def _beginning(self, problem: Problem, integrated: IntegratedOut) -> tuple[Vector, Vector | Product]:
+        """The first weights and an approximation of the Hessian.
 
-        Where passes are dear: from a fit with the first strengths, with a sketch of the Hessian there.
+        Where passes are expensive and there is no warm start: a fit with the first strengths, and a sketch of the Hessian
+        there.
         """
-        objective, groups = problem.objective, problem.groups
-        strength = groups.expand(groups.strengths(starting_theta(self.start, groups)))
+        objective, weights = problem.objective, problem.start
+        strength = problem.groups.expand(integrated.first_strengths(self.start, weights))
         if isinstance(objective, Sketched):
-            weights = problem.solver.minimise(objective, strength, tol=FIRST_FIT).weights
+            if weights is None:
+                weights = problem.solver.minimise(objective, strength, tol=FIRST_FIT).weights
             return weights, penalised(objective, strength).preconditioner(weights)
         if isinstance(objective, Diagonal):
-            strength = strength + objective.hessian_diagonal(np.zeros(objective.n_weights))
-        return baseline(objective), np.maximum(strength, 1e-8 * max(float(strength.max()), 1.0))
+            at = np.zeros(objective.n_weights) if weights is None else weights
+            strength = strength + objective.hessian_diagonal(at)
+        metric = np.maximum(strength, 1e-8 * max(float(strength.max()), 1.0))
+        return baseline(objective) if weights is None else weights, metric

@@ -1,6 +1,7 @@
 """Grid search over one strength, widened at its border and refined around its best."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -8,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.errors import InputError
-from tikhon.objective import Vector
+from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult, Step, TuneResult, TuneStatus
+from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
@@ -106,7 +108,7 @@ class Grid:
             )
         tried = np.array(search.tried)
         return finish(
-            self.name, problem, journal, strengths, None, criterion_name="held-out loss per unit of weight",
+            self.name, problem, journal, strengths, problem.start, criterion_name="held-out loss per unit of weight",
             criterion=float(mean[search.tried.index(chosen)]), status=status,
             reason=f"{len(tried)} strengths from {tried.min():.3g} to {tried.max():.3g} tried on {len(problem.pairs)} splits",
             notes=notes + carried, warnings=warnings,
@@ -166,15 +168,13 @@ class _Search:
                 continue
             strengths = problem.groups.with_common(float(value))
             strength = problem.groups.expand(strengths)
-            starts = self._predicted(float(value))
+            starts = self._predicted(float(value)) or self._first_starts(strength)
 
             def fit(
-                k: int, strength: Vector = strength, starts: list[Vector] | None = starts
+                k: int, strength: Vector = strength, starts: Sequence[Vector | None] = starts
             ) -> tuple[float, FitResult]:
                 pair = problem.pairs[k]
-                result = problem.solver.minimise(
-                    pair.train, strength, starts[k] if starts else None, tol=self._inner_tol
-                )
+                result = problem.solver.minimise(pair.train, strength, starts[k], tol=self._inner_tol)
                 loss = pair.holdout.loss_gradient(result.weights)[0] / pair.holdout_weight
                 return float(loss), result
 
@@ -254,6 +254,21 @@ class _Search:
             return self._weights[near[0]] if near else None
         share = float(np.clip(np.log(value / near[0]) / np.log(near[1] / near[0]), -1.0, 1.0))
         return [a + share * (b - a) for a, b in zip(self._weights[near[0]], self._weights[near[1]], strict=True)]
+
+    def _first_starts(self, strength: Vector) -> list[Vector | None]:
+        """The weights of a warm start for each pair; None where the best constant prediction has a lower penalised loss.
+
+        The strongest value comes first, and its weights may be nearer to 0 than to those of the last fit.
+        """
+        start = self._problem.start
+        if start is None:
+            return [None] * len(self._problem.pairs)
+
+        def value(train: Objective, weights: Vector) -> float:
+            return float(train.loss_gradient(weights)[0] + 0.5 * strength @ weights**2)
+
+        trains = [pair.train for pair in self._problem.pairs]
+        return [start if value(train, start) < value(train, baseline(train)) else None for train in trains]
 
     def _forget(self) -> None:
         """Keep the weights of the last value, of the borders and around the best only: they may be large."""

@@ -6,6 +6,8 @@ import numpy as np
 
 from tikhon.groups import Groups
 from tikhon.objective import Objective, Product, Vector
+from tikhon.tuners.base import Start
+from tikhon.tuners.settings import starting_theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,17 @@ class IntegratedOut:
     def strengths(self, weights: Vector) -> Vector:
         """C_j for the learned groups (the update of Algorithms 1 and 2), the fixed strengths for the others."""
         return np.where(self.groups.learned, self._shape() / self._rate(weights), self.groups.fixed)
+
+    def first_strengths(self, start: Start | None, weights: Vector | None) -> Vector:
+        """One strength per group to begin with: as given, else the update of the weights, else 1.
+
+        Groups whose weights are all 0 have nothing to update from and begin at 1: the update would give them the strongest
+        strength there is, from which they hardly return.
+        """
+        given = self.groups.strengths(starting_theta(1.0 if start is None else start, self.groups))
+        if start is not None or weights is None:
+            return given
+        return np.where(self.groups.collect(weights**2) > 0.0, self.strengths(weights), given)
 
     def penalty(self, weights: Vector) -> float:
         """The integrated-out prior, up to a constant, and the fixed quadratic penalties."""

@@ -13,7 +13,7 @@ from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import convex_bound, finish
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
-from tikhon.tuners.settings import check_prior, check_steps, starting_theta
+from tikhon.tuners.settings import check_prior, check_steps
 
 FIRST_GAP = 1e-2  # relative gap of the first fit
 FURTHEST = 10.0  # an accelerated step, in units of the plain one
@@ -33,8 +33,8 @@ class MM:
     ----------
     alpha, beta : float, default=0.0, 1.0
         Shape and rate of the Gamma prior of the strengths. A larger alpha pulls them up, a larger beta down.
-    start : float or mapping from group name to float, default=1.0
-        The strengths of the first fit.
+    start : float, mapping from group name to float, or None, default=None
+        The strengths of the first fit. None: 1; after a warm start, the update of the weights that it begins with.
     tol : float, default=1e-3
         Converged when no log strength changes by more in a step.
     max_steps : int, default=200
@@ -65,7 +65,7 @@ class MM:
 
     alpha: float = 0.0
     beta: float = 1.0
-    start: Start = 1.0
+    start: Start | None = None
     tol: float = 1e-3  # largest change of a log strength in the last step
     max_steps: int = 200
     accelerate: bool = True  # rough early fits, longer steps along a slow approach; False: the paper's to the letter
@@ -99,9 +99,9 @@ class _Run:
     def __init__(self, tuner: MM, problem: Problem, journal: Journal) -> None:
         self._tuner, self._problem, self._journal = tuner, problem, journal
         self._integrated = IntegratedOut(problem.objective, problem.groups, tuner.alpha, tuner.beta)
-        self.weights = baseline(problem.objective)
+        self.weights = baseline(problem.objective) if problem.start is None else problem.start
         self.value, self.change = np.inf, np.inf
-        self._strengths = self.updated = problem.groups.strengths(starting_theta(tuner.start, problem.groups))
+        self._strengths = self.updated = self._integrated.first_strengths(tuner.start, problem.start)
         self._next = self.updated  # the strengths of the next fit: those asked for, or further along
         self._restore()
 

@@ -1,0 +1,39 @@
+"""Warnings that point to the user's own line, and that the result of a fit keeps."""
+
+import sys
+import warnings
+from types import FrameType
+from typing import Protocol
+
+PACKAGE = __name__.partition(".")[0]
+
+
+class Warn(Protocol):
+    """Raises a warning; where it goes besides is up to the implementation."""
+
+    def __call__(self, message: str, category: type[Warning]) -> None: ...
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Raise a warning that points to the first line outside of this package."""
+    warnings.warn(message, category, stacklevel=_user_stacklevel())
+
+
+class FitWarnings:
+    """Raises the warnings of one fit, each when it is known, and collects their messages for ``tuning_.warnings``."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def __call__(self, message: str, category: type[Warning]) -> None:
+        self.messages.append(message)
+        warn_user(message, category)
+
+
+def _user_stacklevel() -> int:
+    """What the caller passes to ``warnings.warn`` as ``stacklevel`` to name the innermost frame outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
+        frame, level = frame.f_back, level + 1
+    return level
