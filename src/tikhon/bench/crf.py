@@ -1,135 +1,215 @@
-"""Training and tagging with a chain CRF beside CRFsuite: CoNLL-2000, the same features, the same penalty, the same objective.
+"""Chain CRFs compared with CRFsuite on CoNLL-2000 and CoNLL-2002 Spanish: same features, same penalty, same objective.
 
-CRFsuite trains for 50 iterations of L-BFGS; we train, on one thread and on two, until the penalised objective is no higher than
-CRFsuite's at its end. Everything is measured in processes of their own that were handed the same Python lists of features: the
-time to take these in, the time to train, the time to tag the test sentences, and the most memory taken beyond the lists.
+The minimum f* of the penalised objective is computed first, to a certified relative gap of 1e-8. Then each library trains until
+its objective is within 1e-3 and 1e-4 of f*, relatively, and once as its users would: tikhon with its default tolerance,
+CRFsuite for 100 iterations. Each of these runs has a process of its own that is given the same Python lists of features.
 """
 
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+import unittest.mock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from tikhon import ChainCRF
+from tikhon.bench.crf_report import CONTESTANTS, GAPS, TITLE, draw, evaluate, gap_key
 from tikhon.bench.limits import in_fresh_process
 from tikhon.bench.memory import forget_peak, peak, resident
 from tikhon.bench.target import ToTarget
 from tikhon.data.chunk_scores import chunk_scores
-from tikhon.data.tagged import load_tagged
-from tikhon.data.token_windows import window_features
-from tikhon.errors import MissingExtra
+from tikhon.data.tagged import as_lists, load_tagged
 from tikhon.estimators.token_features import FeatureEncoder
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.experiments.crfsuite import train
+from tikhon.experiments.runner import Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
-from tikhon.report.canvas import COLOURS, new_figure, tidy
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Curve: TypeAlias = list[tuple[float, float]]  # seconds of training, and the penalised objective reached then
 
-TITLE = "Chain CRFs beside CRFsuite, CoNLL-2000"
-DATA = "conll2000"
-PEER = "python-crfsuite"
-C2 = 1.0
-ITERATIONS = 50
-SHARES = (8, 4, 2, 1)  # one in so many training sentences
+
+@dataclass(frozen=True)
+class Task:
+    """A data set, its penalty, and the shares of its training sentences: one in so many."""
+
+    c2: float
+    shares: tuple[int, ...]
+    quick_share: int
+
+
+TASKS = {
+    "conll2000": Task(1.0, (8, 4, 2, 1), 64),
+    "conll2002-es": Task(0.5, (1,), 64),
+}
+QUICK_TEST_SHARE = 8
+THREADS = (1, 2)
 REPEATS = 3
-QUICK_SHARES, QUICK_ITERATIONS = (64,), 10
-SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # marked on the axis
-CONTESTANTS = {"crfsuite": "CRFsuite", "tikhon-1": "tikhon, 1 thread", "tikhon-2": "tikhon, 2 threads"}
+OPTIMUM_GAP = 1e-8  # certified, of f*
+USUAL_ITERATIONS = 100  # of CRFsuite
+EARLIER_ITERATIONS = 50  # whose objective is told as well
+MOST_ITERATIONS = 400  # of CRFsuite, where 100 do not reach the smallest gap
+WARM_UP_SENTENCES = 20
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
     """All contestants on a share of the sentences, in turns; medians over the turns."""
     assert folder is not None
-    share, iterations = params["one_in"], params["iterations"]
-    turns = []
+    run = in_fresh_process if params["fresh"] else _in_this_process
+    data = (folder, params["data"], params["one_in"], params["test_one_in"])
+    optimum = run(_optimum, *data)
+    least = optimum["value"] * (1.0 - optimum["certified_gap"])  # f* is not below
+    target = least * (1.0 + min(GAPS))
+    most, turns = MOST_ITERATIONS, []
     for _ in range(params["repeats"]):
-        rival = in_fresh_process(_crfsuite, folder, share, iterations)
-        ours = {f"tikhon-{n}": in_fresh_process(_tikhon, folder, share, n, rival["objective"]) for n in (1, 2)}
-        turns.append({"crfsuite": rival, **ours})
-    return {
-        name: {figure: median(turn[name][figure] for turn in turns) for figure in turns[0][name]}
-        for name in CONTESTANTS
+        rival = run(_crfsuite, *data, USUAL_ITERATIONS)
+        if first_below(rival["curve"], target) is None:
+            rival["curve"] = run(_crfsuite, *data, most)["curve"]
+            most = (first_below(rival["curve"], target) or (most,))[0]  # further turns need no more
+        turn = {"crfsuite": rival}
+        for n_threads in THREADS:
+            turn[f"tikhon-{n_threads}"] = {
+                **run(_default_fit, *data, n_threads),
+                "curve": run(_fit_to_target, *data, n_threads, target),
+            }
+        turns.append(turn)
+    seen = [value for turn in turns for one in turn.values() for _, value in one["curve"]]
+    seen += [one["objective"] for turn in turns for one in turn.values()]
+    best = min(optimum["value"], *seen)
+    found = {name: _medians([turn[name] for turn in turns], best) for name in CONTESTANTS}
+    curves = {
+        name: [(seconds, value / best - 1.0) for seconds, value in turns[-1][name]["curve"]] for name in CONTESTANTS
     }
+    return {"optimum": {**optimum, "lowest_seen": best}, **found, "curves": curves}
 
 
-def _sentences(folder: Path, share: int) -> tuple[Any, Any, Any, Any]:
+def _in_this_process(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)
+
+
+def first_below(curve: Curve, target: float) -> tuple[int, float] | None:
+    """The number of passes, and the seconds, after which the objective was first at most ``target``; None: it never was."""
+    return next(((n, seconds) for n, (seconds, value) in enumerate(curve, start=1) if value <= target), None)
+
+
+def _medians(turns: Sequence[Row], optimum: float) -> Row:
+    """Medians over the turns; None where a gap was not reached in all of them."""
+    rows = []
+    for turn in turns:
+        row = {figure: value for figure, value in turn.items() if figure != "curve"}
+        row["gap"] = turn["objective"] / optimum - 1.0
+        if "earlier_objective" in turn:
+            row["earlier_gap"] = turn["earlier_objective"] / optimum - 1.0
+        for gap in GAPS:
+            passes, seconds = first_below(turn["curve"], optimum * (1.0 + gap)) or (None, None)
+            row |= {gap_key("passes", gap): passes, gap_key("seconds", gap): seconds}
+        rows.append(row)
+    by_figure = {figure: [row[figure] for row in rows] for figure in rows[0]}
+    return {figure: None if None in values else median(values) for figure, values in by_figure.items()}
+
+
+@lru_cache(maxsize=1)
+def _sentences(folder: Path, name: str, share: int, test_share: int) -> tuple[Any, Any, Any, Any]:
     """Features and labels, to train on and to test on, as Python lists."""
-    data = load_tagged(DATA, folder)
-    train, test = data.train[::share], data.test
-    maker = window_features(len(train[0].columns) - 1, spelling=False)
-    X_train, X_test = ([maker.features(sentence) for sentence in part] for part in (train, test))
-    return X_train, [list(one.columns[-1]) for one in train], X_test, [list(one.columns[-1]) for one in test]
+    data = load_tagged(name, folder)
+    return *as_lists(name, data.train[::share]), *as_lists(name, data.test[::test_share])
 
 
-def _crfsuite(folder: Path, share: int, iterations: int) -> Row:
-    try:
-        import pycrfsuite
-    except ImportError as error:
-        raise MissingExtra(f"this bench needs CRFsuite: pip install {PEER}") from error
+def _optimum(folder: Path, name: str, share: int, test_share: int) -> Row:
+    X, y, *_ = _sentences(folder, name, share, test_share)
+    solver = ToTarget(gap=OPTIMUM_GAP)
+    ChainCRF.from_c2(TASKS[name].c2, solver=solver, n_jobs=max(THREADS)).fit(X, y)
+    return {"value": solver.reached, "certified_gap": solver.reached_gap, "passes": solver.n_passes}
 
-    X, y, X_test, y_test = _sentences(folder, share)
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    trainer.set_params({"c1": 0.0, "c2": C2, "max_iterations": iterations, "epsilon": 0.0, "delta": 0.0})
+
+def _crfsuite(folder: Path, name: str, share: int, test_share: int, iterations: int) -> Row:
+    X, y, X_test, y_test = _sentences(folder, name, share, test_share)
+    c2 = TASKS[name].c2
+    train(X[:WARM_UP_SENTENCES], y[:WARM_UP_SENTENCES], c2=c2, iterations=2).tag(X[:1])
     before = resident()
     forget_peak()
+    model = train(X, y, c2=c2, iterations=iterations, early_stop=False)
+    memory = peak() - before
     start = time.perf_counter()
-    for sequence, labels in zip(X, y, strict=True):
-        trainer.append(sequence, labels)
-    encoded = time.perf_counter()
-    with tempfile.TemporaryDirectory() as place:
-        path = str(Path(place) / "model")
-        trainer.train(path)
-        trained = time.perf_counter()
-        memory = peak() - before
-        tagger = pycrfsuite.Tagger()
-        tagger.open(path)
-        tagging = time.perf_counter()
-        predicted = [tagger.tag(sequence) for sequence in X_test]
-        tagged = time.perf_counter()
-    last = trainer.logparser.last_iteration
+    predicted = model.tag(X_test)
+    tag = time.perf_counter() - start
+    values = [value for _, value in model.trace]
     return {
-        "encode": encoded - start,
-        "train": trained - encoded,
-        "tag": tagged - tagging,
+        "encode": model.encode_seconds,
+        "train": model.train_seconds,
+        "tag": tag,
         "memory_mb": memory,
-        "objective": float(last["loss"]),
-        "iterations": int(last["num"]),
+        "objective": values[-1],
+        "earlier_objective": values[min(len(values), EARLIER_ITERATIONS) - 1],
+        "iterations": len(values),
         **_scores(y_test, predicted),
+        "curve": model.trace,
     }
 
 
-def _tikhon(folder: Path, share: int, n_threads: int, target: float) -> Row:
-    X, y, X_test, y_test = _sentences(folder, share)
-    ChainCRF(tuner=None, n_jobs=1).fit(X[:2], y[:2]).predict(X[:1])  # compiled code is loaded
+def _default_fit(folder: Path, name: str, share: int, test_share: int, n_threads: int) -> Row:
+    X, y, X_test, y_test = _sentences(folder, name, share, test_share)
+    model = ChainCRF.from_c2(TASKS[name].c2, n_jobs=n_threads)
+    _warm_up(model, X, y)
     before = resident()
     forget_peak()
-    start = time.perf_counter()
-    solver = ToTarget(target)
-    model = ChainCRF.from_c2(C2, solver=solver, n_jobs=n_threads).fit(X, y)
-    trained = time.perf_counter()
+    with _EncodingClock() as encoding:
+        start = time.perf_counter()
+        model.fit(X, y)
+        trained = time.perf_counter()
     memory = peak() - before
-    predicted = model.set_params(n_jobs=1).predict(X_test)
+    model.set_params(n_jobs=1).predict(X_test[:1])  # makes the decoder
     tagging = time.perf_counter()
     predicted = model.predict(X_test)
     tagged = time.perf_counter()
-    FeatureEncoder().encode(X, learn=True)
-    encoded = time.perf_counter()
+    weights = model.tuning_.weights
     return {
-        "encode": encoded - tagged,
-        "train": trained - start - (encoded - tagged),
+        "encode": encoding.seconds,
+        "train": trained - start - encoding.seconds,
         "tag": tagged - tagging,
         "memory_mb": memory,
-        "objective": solver.reached,
-        "iterations": solver.n_passes,
+        "objective": model.tuning_.train_loss + TASKS[name].c2 * float(weights @ weights),
+        "iterations": model.n_iter_,
         **_scores(y_test, predicted),
     }
+
+
+def _fit_to_target(folder: Path, name: str, share: int, test_share: int, n_threads: int, target: float) -> Curve:
+    X, y, *_ = _sentences(folder, name, share, test_share)
+    _warm_up(ChainCRF.from_c2(TASKS[name].c2, n_jobs=n_threads), X, y)
+    solver = ToTarget(target)
+    with _EncodingClock() as encoding:
+        start = time.perf_counter()
+        ChainCRF.from_c2(TASKS[name].c2, solver=solver, n_jobs=n_threads).fit(X, y)
+    return [(stamp - start - encoding.seconds, value) for stamp, value in solver.trace]
+
+
+def _warm_up(model: ChainCRF, X: Sequence[Any], y: Sequence[Any]) -> None:
+    """Compiled code is loaded."""
+    model.fit(X[:WARM_UP_SENTENCES], y[:WARM_UP_SENTENCES]).predict(X[:1])
+
+
+class _EncodingClock:
+    """How long fits inside the block took to encode features."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> "_EncodingClock":
+        encode = FeatureEncoder.encode
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            found = encode(*arguments, **named)
+            self.seconds += time.perf_counter() - start
+            return found
+
+        self._patch = unittest.mock.patch.object(FeatureEncoder, "encode", timed)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
 
 
 def _scores(truth: Sequence[Any], predicted: Sequence[Any]) -> Row:
@@ -142,116 +222,33 @@ def warm_up() -> None:
 
 
 def plan(quick: bool) -> Plan:
-    shares, repeats = (QUICK_SHARES, 1) if quick else (SHARES, REPEATS)
-    iterations = QUICK_ITERATIONS if quick else ITERATIONS
+    repeats = 1 if quick else REPEATS
     rows = [
         RowSpec(
-            key=f"1/{share} of the sentences",
+            key=f"{name}, 1/{share} of the sentences",
             batch="all",
-            params={"one_in": share, "iterations": iterations, "repeats": repeats},
+            params={
+                "data": name,
+                "one_in": share,
+                "test_one_in": QUICK_TEST_SHARE if quick else 1,
+                "repeats": repeats,
+                "fresh": not quick,
+            },
             cost=100 // share + 20,
         )
-        for share in shares
+        for name, task in TASKS.items()
+        for share in ((task.quick_share,) if quick else task.shares)
     ]
-    config = {"data": DATA, "c2": C2, "iterations": iterations, "shares": list(shares), "repeats": repeats}
-    return Plan(config=config, rows=rows, tagged=[DATA], quick=quick)
-
-
-def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
-    whole = min(rows, key=lambda row: row["one_in"])
-    rival, one, two = (whole[name] for name in CONTESTANTS)
-    summary = {
-        "speedup_train_1": rival["train"] / one["train"],
-        "speedup_train_2": rival["train"] / two["train"],
-        "speedup_encode": rival["encode"] / one["encode"],
-        "speedup_tag": rival["tag"] / one["tag"],
-        "memory_ratio": one["memory_mb"] / rival["memory_mb"],
-        "memory_ratio_2": two["memory_mb"] / rival["memory_mb"],
-        "objective_ratio": max(one["objective"], two["objective"]) / rival["objective"],
-        "f1_difference": min(one["f1"], two["f1"]) - rival["f1"],
-        "growth": {name: _growth(rows, name) for name in CONTESTANTS},
+    config = {
+        "c2": {name: task.c2 for name, task in TASKS.items()},
+        "gaps": list(GAPS),
+        "optimum_gap": OPTIMUM_GAP,
+        "iterations": USUAL_ITERATIONS,
+        "earlier_iterations": EARLIER_ITERATIONS,
+        "most_iterations": MOST_ITERATIONS,
+        "repeats": repeats,
     }
-    return Evaluation(summary=summary, aggregates=rows, markdown=_render(made, rows, summary))
-
-
-def _growth(rows: Sequence[Row], name: str) -> float | None:
-    """The exponent of the training time in the number of sentences."""
-    if len(rows) < 2:
-        return None
-    sizes, times = [-np.log(row["one_in"]) for row in rows], [np.log(row[name]["train"]) for row in rows]
-    return float(np.polyfit(sizes, times, 1)[0])
-
-
-def _render(made: Plan, rows: Sequence[Row], summary: Mapping[str, Any]) -> str:
-    about = (
-        f"Windows of words and parts of speech (19 templates), L2 penalty c2 = {C2:g} (our strength {2 * C2:g}), one for all "
-        "weights; pairs of features and labels seen in training. CRFsuite: L-BFGS, "
-        f"{made.config['iterations']} iterations; ours until the objective is no higher. Medians of {made.config['repeats']}. "
-        "Encoding is the hand-over of lists of text; training includes all that follows; memory is the most that both took "
-        "beyond the lists; tagging on one thread."
-    )
-    header = ["sentences", "", "encode (s)", "train (s)", "passes", "objective", "memory (MB)", "tag (s)", "F1 (%)"]
-    body = [
-        [
-            _share(row),
-            words,
-            number(row[name]["encode"]),
-            number(row[name]["train"]),
-            str(row[name]["iterations"]),
-            number(row[name]["objective"], 1),
-            number(row[name]["memory_mb"], 0),
-            number(row[name]["tag"]),
-            number(row[name]["f1"]),
-        ]
-        for row in rows
-        for name, words in CONTESTANTS.items()
-    ]
-    growth = ", ".join(f"{CONTESTANTS[name]} {short(value)}" for name, value in summary["growth"].items())
-    verdict = (
-        f"All sentences: training {summary['speedup_train_1']:.1f} times as fast on one thread, "
-        f"{summary['speedup_train_2']:.1f} on two; taking in features {summary['speedup_encode']:.1f}, tagging "
-        f"{summary['speedup_tag']:.1f}; memory {summary['memory_ratio']:.2f} of CRFsuite's on one thread, "
-        f"{summary['memory_ratio_2']:.2f} on two; chunk F1 "
-        f"{summary['f1_difference']:+.2f} points. Training time grows with the number of sentences to the power of: {growth}."
-    )
-    return "\n".join(
-        [
-            heading(
-                TITLE,
-                [about],
-                quick=made.quick,
-                date=today(),
-                used=versions() | {"python-crfsuite": version("python-crfsuite")},
-            ),
-            table(header, body),
-            verdict + "\n",
-        ]
-    )
-
-
-def _share(row: Mapping[str, Any]) -> str:
-    return "all" if row["one_in"] == 1 else f"1/{row['one_in']}"
-
-
-def draw(evaluation: Evaluation) -> "Figure":
-    """Training time against the share of the sentences."""
-    figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
-    rows = sorted(evaluation.aggregates, key=lambda row: -row["one_in"])
-    for (name, words), colour in zip(CONTESTANTS.items(), COLOURS, strict=False):
-        axes.plot(
-            [1 / row["one_in"] for row in rows], [row[name]["train"] for row in rows], "o-", color=colour, label=words
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xticks([1 / row["one_in"] for row in rows], [_share(row) for row in rows])
-    seconds = [row[name]["train"] for row in rows for name in CONTESTANTS]
-    ticks = [tick for tick in SECONDS if min(seconds) / 2 < tick < 2 * max(seconds)]
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.legend(frameon=False)
-    tidy(axes, x_label="share of the training sentences", y_label="seconds to train")
-    return figure
+    return Plan(config=config, rows=rows, tagged=list(TASKS), quick=quick)
 
 
 BENCH = Experiment(name="crf", summary=TITLE, plan=plan, measure=measure, evaluate=evaluate, draw=draw, warm_up=warm_up)

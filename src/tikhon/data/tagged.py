@@ -1,6 +1,6 @@
 """Tagged sentences for the experiments and benches, from ``--data DIR`` or ``TIKHON_DATA``. Nothing is downloaded.
 
-Words first, the label last; chunking has parts of speech between.
+Words first, the label last; chunking and Spanish entities have parts of speech between.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,13 @@ from pathlib import Path
 
 from tikhon.data.conll import Sentence, read_conll
 from tikhon.data.libsvm import VARIABLE
+from tikhon.data.token_windows import FeatureMaker, window_features
 from tikhon.errors import InputError
 
 FILES = {
     "conll2000": ("chunking/conll2000_train.tsv.gz", "chunking/conll2000_test.tsv.gz"),
     "wnut17": ("ner/wnut17_train.tsv.gz", "ner/wnut17_test.tsv.gz"),
+    "conll2002-es": ("ner/conll2002_esp_train.tsv.gz", "ner/conll2002_esp_testb.tsv.gz"),
 }
 
 
@@ -30,6 +32,17 @@ def load_tagged(name: str, folder: Path) -> Tagged:
     check_tagged([name], folder)
     train, test = (read_conll(folder / path) for path in FILES[name])
     return Tagged(train, test)
+
+
+def usual_features(name: str) -> FeatureMaker:
+    """Windows of words and parts of speech for chunking (19 templates), of words with their spelling for entities (17)."""
+    return window_features(2, spelling=False) if name == "conll2000" else window_features(1, spelling=True)
+
+
+def as_lists(name: str, sentences: Sequence[Sentence]) -> tuple[list[list[list[str]]], list[list[str]]]:
+    """The usual features and the labels of sentences of the set ``name``, as Python lists."""
+    maker = usual_features(name)
+    return [maker.features(sentence) for sentence in sentences], [list(one.columns[-1]) for one in sentences]
 
 
 def check_tagged(names: Sequence[str], folder: Path) -> None:
