@@ -23,7 +23,7 @@ def exhaustive(problem, values):
 def test_equals_cold_fits_one_by_one(model, extrapolate, rng):
     problem = problems.problem(model, rng)
     values = 2.0 ** np.arange(-6, 7)
-    result = Grid(values=tuple(values), widen=False, refine=0, inner_tol=1e-10, extrapolate=extrapolate).tune(problem)
+    result = Grid(values=tuple(values), widen=False, refine=0, inner_tol=1e-20, extrapolate=extrapolate).tune(problem)
     losses = exhaustive(problem, values)
     np.testing.assert_allclose(result.extras["grid"]["losses"], losses, rtol=1e-7)
     assert result.strengths["all"] == values[losses.argmin()]
@@ -66,7 +66,7 @@ def test_widening_stops_at_the_bounds_and_says_so():
 def test_refining_closes_in_on_the_optimum_of_the_gradient_tuner(rng):
     problem = problems.problem("logistic", rng)
     best = Gradient(tol=1e-7).tune(problem)
-    coarse, fine = (Grid(values=(2.0**-9, 0.125, 32.0), refine=n, inner_tol=1e-9).tune(problem) for n in (0, 12))
+    coarse, fine = (Grid(values=(2.0**-9, 0.125, 32.0), refine=n, inner_tol=1e-18).tune(problem) for n in (0, 12))
     assert fine.criterion <= coarse.criterion
     assert fine.criterion == pytest.approx(best.criterion, rel=1e-5)
 

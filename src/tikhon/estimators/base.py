@@ -21,9 +21,9 @@ from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import Arrays, model_state
 from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, GroupSpec
-from tikhon.objective import Gentle, Majorisable, Pair, Rows, Sketched, Vector
+from tikhon.objective import Majorisable, Pair, Rows, Sketched, Vector
 from tikhon.results import Step, TuneResult
-from tikhon.solvers import Solver, make_solver, prefers_factors
+from tikhon.solvers import Solver, make_solver, prefers_factors, prefers_gradients
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import Auto, Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
@@ -208,8 +208,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             return self.tol
         if prefers_factors(convex_bound(objective, baseline(objective))):
             return FINE
-        uses_gradients = isinstance(objective, Gentle) and objective.gentle_tol <= LARGE
-        return LARGE if uses_gradients and not isinstance(objective, Sketched) else FAIR
+        return LARGE if prefers_gradients(objective) and not isinstance(objective, Sketched) else FAIR
 
     def _splits_of(self, tuner: Tuner, objective: Rows, n_rows: int) -> Any:
         """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""

@@ -156,6 +156,7 @@ def _restored_tuning(state: dict[str, Any], names: tuple[str, ...], arrays: Arra
         Step(strengths=strengths, **step)
         for step, strengths in zip(state["trace"], arrays["tuning.trace.strengths"], strict=True)
     )
+    state = {"relative_gap": float("nan"), "gap_is_bound": False} | state  # files of 0.1 do not have them
     fields = {name: state[name] for name in _TUNING_FIELDS}
     fields.update(notes=tuple(fields["notes"]), warnings=tuple(fields["warnings"]))
     strengths = dict(zip(names, arrays["tuning.strengths"].tolist(), strict=True))

@@ -1,6 +1,6 @@
 """The inner problem: minimise loss + 1/2 sum strength w^2 with the strengths given."""
 
-from tikhon.solvers.choose import SOLVERS, Auto, Solver, make_solver, prefers_factors
+from tikhon.solvers.choose import SOLVERS, Auto, Solver, make_solver, prefers_factors, prefers_gradients
 from tikhon.solvers.hessian import HESSIANS, HessianMethod, with_hessian
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
@@ -17,5 +17,6 @@ __all__ = [
     "Solver",
     "make_solver",
     "prefers_factors",
+    "prefers_gradients",
     "with_hessian",
 ]

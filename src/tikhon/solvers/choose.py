@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from tikhon.errors import InputError
 from tikhon.objective import Factorable, Gentle, Objective, Sketched, Vector
 from tikhon.results import FitResult
@@ -26,6 +28,11 @@ class Solver(Protocol):
 def prefers_factors(objective: Objective) -> bool:
     """Is factorising this objective's Hessian cheaper than products with it?"""
     return isinstance(objective, Factorable) and objective.factor_cost <= MOST_PRODUCTS
+
+
+def prefers_gradients(objective: Objective) -> bool:
+    """Do low-accuracy fits use L-BFGS, as those of large sparse models do? Then every digit costs many passes."""
+    return isinstance(objective, Gentle) and objective.gentle_tol < np.inf and not prefers_factors(objective)
 
 
 @dataclass(frozen=True, kw_only=True)

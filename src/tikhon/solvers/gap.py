@@ -91,7 +91,9 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
     Ends early where the estimate falls to ``enough``, or can no longer do so.
     """
     product = problem.hessian_at(point.weights)
-    scale = problem.strength if not problem.has_unpenalised else problem.diagonal(point.weights)
+    scale = problem.strength
+    if problem.has_unpenalised:  # which have no strength to precondition by
+        scale = np.where(problem.unpenalised, problem.diagonal(point.weights), scale)
     r = point.gradient.copy()
     z = r / scale
     direction, rho = z.copy(), float(r @ z)

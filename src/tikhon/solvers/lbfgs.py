@@ -35,7 +35,7 @@ class LBFGS:
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
         diagonal = problem.diagonal(weights)
-        metric: Vector | Product = _metric(diagonal)
+        metric: Vector | Product = _metric(problem, diagonal)
         if not isinstance(objective, Sketched):
             return _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, self.max_iter)
         if start is None:  # far away the Hessian is another one
@@ -118,5 +118,8 @@ class _Run:
         return problem.result(point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)
 
 
-def _metric(diagonal: Vector) -> Vector:
-    return np.asarray(np.sqrt(diagonal * diagonal.max(initial=0.0)))
+def _metric(problem: Penalised, diagonal: Vector) -> Vector:
+    """In units of the strengths, so that neither units of columns nor strengths that are far apart matter."""
+    unit = np.where(problem.unpenalised, diagonal, problem.strength)
+    relative = diagonal / unit
+    return np.asarray(unit * np.sqrt(np.where(problem.unpenalised, 1.0, relative * relative.max(initial=0.0))))

@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from tikhon.errors import InputError
 from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult, Step, TuneResult, TuneStatus
+from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_bounds, check_pairs
 from tikhon.tuners.workers import Mapper, workers
+
+
+FINE_GAP, LARGE_GAP = 1e-8, 1e-4  # of fits with inner_tol=None
 
 
 def _default_values() -> tuple[float, ...]:
@@ -43,8 +47,9 @@ class Grid:
     one_standard_error : bool, default=False
     extrapolate : bool, default=True
         Start each fit where the last two point; False: where the nearest one ended.
-    inner_tol : float, default=1e-4
-        Relative gap of the fits that are compared; the last one is as accurate as the solver says.
+    inner_tol : float or None, default=None
+        Relative gap of the fits that are compared; the last one is as accurate as the solver says. None: 1e-4 where fits
+        use L-BFGS, else 1e-8.
     checkpoint : str or None, default=None
         A file that is written after every value, and from which a killed tuning goes on.
 
@@ -71,7 +76,7 @@ class Grid:
     bounds: tuple[float, float] = (2.0**-20, 2.0**20)
     one_standard_error: bool = False
     extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
-    inner_tol: float = 1e-4  # relative gap of each fit; the last one is as accurate as the solver says
+    inner_tol: float | None = None
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
@@ -151,7 +156,8 @@ class _Search:
         self._pending: list[float] = []  # values of the last of them that are still to be tried
         self._weights: dict[float, list[Vector]] = {}
         self._problem, self._journal = problem, journal
-        self._inner_tol, self._extrapolate = grid.inner_tol, grid.extrapolate
+        self._extrapolate = grid.extrapolate
+        self._inner_tol = grid.inner_tol or (LARGE_GAP if prefers_gradients(problem.pairs[0].train) else FINE_GAP)
 
     def restore(self) -> None:
         saved = self._journal.resume()

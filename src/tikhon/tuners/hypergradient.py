@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tikhon.objective import Factorable, Objective, Pair, Product, Vector
-from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
+from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors, prefers_gradients
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
 from tikhon.tuners.base import Problem
@@ -14,8 +14,8 @@ from tikhon.tuners.descending import Evaluation, Warm
 from tikhon.tuners.workers import Mapper
 
 # The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
-# gap is, enters through the curvature too. Where fits factorise the Hessian the digits are cheap.
-FIT_GAP, CHEAP_FIT_GAP = 0.1, 4e-4
+# gap is, enters through the curvature too. Newton steps are precise anyway.
+FIT_GAP, CHEAP_FIT_GAP = 0.1, 1e-7
 MOST_PRODUCTS = 2000
 LEAST_GAP = 1e-22  # below is rounding
 
@@ -85,7 +85,7 @@ def _one_pair(
     problem: Problem, pair: Pair, strength: Vector, accuracy: float, solve_accuracy: float, hessian: HessianMethod,
     start: Vector | None, adjoint_start: Vector | None,
 ) -> _OnePair:  # fmt: skip
-    fit_tol = max((CHEAP_FIT_GAP if prefers_factors(pair.train) else FIT_GAP) * accuracy**2, LEAST_GAP)
+    fit_tol = max((FIT_GAP if prefers_gradients(pair.train) else CHEAP_FIT_GAP) * accuracy**2, LEAST_GAP)
     fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
     inner = penalised(pair.train, strength)
     loss, right = pair.holdout.loss_gradient(fit.weights)

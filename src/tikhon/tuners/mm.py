@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Objective, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
+from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline, penalised
 from tikhon.tuners.base import Problem, Start
 from tikhon.tuners.finish import convex_bound, finish
@@ -18,7 +19,9 @@ from tikhon.tuners.settings import check_prior, check_steps
 FIRST_GAP = 1e-2  # relative gap of the first fit
 FURTHEST = 10.0  # an accelerated step, in units of the plain one
 MOST_LEFT = 1e-2  # relative gap: a fit that stopped with a tenfold of this left is counted as failed
-GAP_LEFT_SHARE = 1e-2  # of the gap that a change of strengths brings is left after the fit that follows
+# Of the gap that a change of strengths brings so much is left after the fit that follows; the bound that it is judged by
+# may be far too large, and Newton steps are cheap.
+GAP_LEFT_SHARE, CHEAP_GAP_LEFT_SHARE = 1e-2, 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +142,8 @@ class _Run:
         if not self._tuner.accelerate:
             return None
         inner = penalised(bound, strength)
-        return min(FIRST_GAP, GAP_LEFT_SHARE * inner.gap_bound(inner.at(self.weights)))
+        share = GAP_LEFT_SHARE if prefers_gradients(bound) else CHEAP_GAP_LEFT_SHARE
+        return min(FIRST_GAP, share * inner.gap_bound(inner.at(self.weights)))
 
     def _accelerated(self, strengths: Vector, updated: Vector) -> Vector:
         """Anderson's step from the last two changes of the log strengths; the plain update where it would not help."""
