@@ -254,7 +254,7 @@ class LeastSquares:
             return None
         if unpenalised[:n_coefficients].any():
             return None
-        return RotatedLeastSquares(design, self._weight[:, 0], self._target)
+        return RotatedLeastSquares(design, self._weight[:, 0], self._target, self._gram)
 
     def closed_leave_one_out(
         self, unpenalised: NDArray[np.bool_], *, common: bool

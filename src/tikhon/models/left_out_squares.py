@@ -27,7 +27,8 @@ from tikhon.models.design import Design
 from tikhon.objective import Matrix, StrengthCriterion, Vector
 
 EPSILON = float(np.finfo(float).eps)
-TRUSTED = 3e-12  # estimated relative error of a leave-one-out loss; a larger one asks for a more accurate form
+TRUSTED = 1e-11  # estimated relative error of a leave-one-out loss; a larger one asks for a more accurate form
+KERNEL_TRUSTED = 2e-10  # the same of a Cholesky factor of the kernel, of which the estimate is an upper bound by far
 COLLINEAR = 1e-11  # singular value of unpenalised columns of norm 1: those below are combinations of the others
 ALONE = 1e-10  # share of a row outside the unpenalised columns: with less it decides one of their weights alone
 CROWDED = (
@@ -44,7 +45,9 @@ class CentredRows:
     columns: Matrix  # n x p, the penalised ones
     target: Matrix  # n x T
     free: Matrix  # n x f, orthonormal: the unpenalised columns
-    offset: float  # largest squared norm of a column before the projection, whose rounding errors it leaves
+    offset: (
+        float  # largest squared norm that the projection takes out of a column: it leaves the rounding errors of that
+    )
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
@@ -63,24 +66,22 @@ def centred_rows(
     """``unpenalised`` marks columns of X; the intercept is unpenalised too."""
     root = np.sqrt(row_weights)[:, None]
     chosen = X[:, ~unpenalised] if unpenalised.any() else X
-    offset = float(np.einsum("ij,ij,i->j", chosen, chosen, row_weights).max(initial=0.0))
-    total = float(row_weights.sum())
+    total, offset, free = float(row_weights.sum()), 0.0, np.zeros((len(X), 0))
     if intercept:
-        chosen = chosen - row_weights @ chosen / total
-        target = target - row_weights @ target / total
-        chosen *= root
-    else:
-        chosen = root * chosen
-    target, free = root * target, root / np.sqrt(total) if intercept else np.zeros((len(X), 0))
+        means = row_weights @ chosen / total
+        offset, free = total * float(np.square(means).max(initial=0.0)), root / np.sqrt(total)
+        chosen, target = chosen - means, target - row_weights @ target / total
+    if (root != 1.0).any():
+        chosen, target = root * chosen, root * target
     if unpenalised.any():
+        offset += float(np.einsum("ij,ij->j", chosen, chosen).max(initial=0.0))
         others = root * X[:, unpenalised]
         others = others / np.maximum(np.linalg.norm(others, axis=0), np.finfo(float).tiny)
         for _ in range(2):  # the second time for the sake of rounding
             others = others - free @ (free.T @ others)
         basis, sizes, _ = svd(others, full_matrices=False, check_finite=False)
         free = np.hstack([free, basis[:, sizes > COLLINEAR]])
-        chosen -= free @ (free.T @ chosen)
-        target -= free @ (free.T @ target)
+        chosen, target = chosen - free @ (free.T @ chosen), target - free @ (free.T @ target)
     return CentredRows(chosen, target, free, offset)
 
 
@@ -130,7 +131,7 @@ def left_out_by_kernel(rows: CentredRows, strength: Vector) -> LeftOutSquares:
     if np.isfinite(condition):
         inverse, rest, pull = _inverted(rows, factor, lift)
         error = EPSILON * condition * float(rest.max(initial=0.0)) * _amplified(rows, rest, pull)
-    if not (np.isfinite(condition) and error <= TRUSTED):
+    if not (np.isfinite(condition) and error <= KERNEL_TRUSTED):
         stacked = np.vstack([scaled.T, np.sqrt(lift) * rows.free.T, np.eye(n)])
         factor = np.asfortranarray(np.triu(lapack.dgeqrf(stacked)[0][:n]).T)
         inverse, rest, pull = _inverted(rows, factor, lift)
@@ -164,8 +165,9 @@ class PrincipalAxes:
     those of the root of l.
     """
 
-    def __init__(self, rows: CentredRows) -> None:
-        self.rows = rows
+    def __init__(self, rows: CentredRows, gram: Matrix | None = None) -> None:
+        """``gram`` is X'X, where it is known."""
+        self.rows, self._gram = rows, gram
         self._accurate = False
 
     def left_out(self, strength: float) -> LeftOutSquares:
@@ -182,7 +184,7 @@ class PrincipalAxes:
         """X V = U diag(l)^1/2 (n x r), U itself where nothing lies outside of it and Q, and l."""
         X, free = self.rows.columns, self.rows.free
         if X.shape[0] > X.shape[1]:
-            squares, axes = eigh(X.T @ X, check_finite=False)
+            squares, axes = eigh(X.T @ X if self._gram is None else self._gram, check_finite=False)
             return X @ axes, None, np.maximum(squares, 0.0)
         kernel = X @ X.T
         lifted = kernel + 2.0 * float(np.trace(kernel)) * (
@@ -195,7 +197,7 @@ class PrincipalAxes:
     def _by_squares(self, strength: float) -> LeftOutSquares | None:
         Z, axes, squares = self.eigenvectors
         least, largest = float(squares.min(initial=np.inf)), float(squares.max(initial=0.0))
-        condition = max(largest, self.rows.offset) / (least + strength)
+        condition = (largest + self.rows.offset) / (least + strength)
         if EPSILON * condition > TRUSTED:
             return None
         share = strength / (squares + strength)
@@ -242,7 +244,7 @@ class PrincipalAxes:
             pull = pull + (target - axes @ own)
         else:
             rest, pull = rest + np.square(outside).sum(axis=1), pull + outside @ (outside.T @ target)
-        largest = max(float(squares.max(initial=0.0)), self.rows.offset)
+        largest = float(squares.max(initial=0.0)) + self.rows.offset
         condition = float(np.sqrt(largest / (float(squares.min(initial=np.inf)) + strength)))
         error = EPSILON * condition * _amplified(self.rows, rest, pull) * float(rest.max(initial=0.0))
         Z = axes * np.sqrt(squares)

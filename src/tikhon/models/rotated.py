@@ -54,10 +54,12 @@ class RotatedLeastSquares:
 
     is_convex = True
 
-    def __init__(self, design: Design, row_weights: Vector, target: Matrix) -> None:
+    def __init__(self, design: Design, row_weights: Vector, target: Matrix, gram: Matrix) -> None:
+        """``gram`` is that of all columns, X~' diag(a) X~."""
         p, total = design.n_columns, float(row_weights.sum())
         rows = centred_rows(design.X, target, row_weights, np.zeros(p, dtype=np.bool_), intercept=design.fit_intercept)
-        self._axes = PrincipalAxes(rows)
+        centred = gram[:p, :p] - np.outer(gram[p, :p], gram[p, :p]) / total if design.fit_intercept else gram[:p, :p]
+        self._axes = PrincipalAxes(rows, centred)
         rotated, _, squares = self._axes.eigenvectors
         if len(squares) < p:  # fewer rows than columns: the other axes are those of no data
             rotated = np.hstack([rotated, np.zeros((len(rotated), p - len(squares)))])
