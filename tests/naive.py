@@ -115,6 +115,22 @@ def restricted_likelihood(X, y, strength, free):
     return 0.5 * (np.linalg.slogdet(covariance)[1] + m * np.log(z @ np.linalg.solve(covariance, z)))
 
 
+def squares_left_out(X, y, strength, fit_intercept, row_weights):
+    """1/2 sum_i a_i e_i^2 with e_i the error of a ridge fitted without row i, by QR of the augmented matrix."""
+    total, p = 0.0, X.shape[1]
+    for i in np.flatnonzero(row_weights):
+        a = np.where(np.arange(len(y)) == i, 0.0, row_weights)
+        means, mean = (a @ X / a.sum(), a @ y / a.sum()) if fit_intercept else (np.zeros(p), 0.0)
+        scaled, target = np.sqrt(a)[:, None] * (X - means) / np.sqrt(strength), np.sqrt(a) * (y - mean)
+        if p > len(y):  # the shortest (v, e) with Bv + e = y: better conditioned
+            solution = np.linalg.lstsq(np.hstack([scaled, np.eye(len(y))]), target, rcond=None)[0][:p]
+        else:
+            augmented = np.vstack([scaled, np.eye(p)])
+            solution = np.linalg.lstsq(augmented, np.append(target, np.zeros(p)), rcond=None)[0]
+        total += 0.5 * row_weights[i] * (y[i] - mean - ((X[i] - means) / np.sqrt(strength)) @ solution) ** 2
+    return total
+
+
 def chain_labellings(data, layout, sequence):
     """All labellings of a sequence with their feature counts, one row of counts per labelling, in the weights' order."""
     start, end = data.starts[sequence], data.starts[sequence + 1]

@@ -159,6 +159,15 @@ class Criterion:
     by_strength: Vector  # at fixed weights; one per weight, of the strengths themselves, not their logarithms
 
 
+@dataclass(frozen=True, eq=False)
+class StrengthCriterion:
+    """A function of the strengths alone, such as the leave-one-out loss of an exact fit, with its derivatives."""
+
+    value: float
+    by_strength: Vector  # one per weight, of the strengths themselves; 0 for unpenalised weights
+    error: float  # estimated relative rounding error of the value
+
+
 class Curvature(Protocol):
     """The penalised Hessian H + diag(strength) at some weights, in a form that can be inverted."""
 
@@ -205,6 +214,20 @@ class Rotatable(Curved, Protocol):
         """The same loss as a function of rotated weights, which such a penalty does not notice.
 
         None where it does not pay, or where weights are unpenalised that a rotation would mix with others.
+        """
+        ...
+
+
+@runtime_checkable
+class ClosedForm(Curved, Protocol):
+    """An objective whose leave-one-out loss is a closed function of the strengths: no fit is needed to compute it."""
+
+    def closed_leave_one_out(
+        self, unpenalised: NDArray[np.bool_], *, common: bool
+    ) -> Callable[[Vector], StrengthCriterion] | None:
+        """The summed loss as a function of the strengths, one per weight; ``common``: all but 0 will be the same.
+
+        None where it would be more expensive than fits.
         """
         ...
 

@@ -25,7 +25,7 @@ def judged(criterion):
 
 
 def evaluator(problem, criterion):
-    return CurvedEvaluator(problem, judged(criterion), 1.0, "test")
+    return CurvedEvaluator(problem, criterion, 1.0, "test")
 
 
 def refitted(problem, criterion, theta):

@@ -24,7 +24,7 @@ def test_gradient_agrees_with_differences_and_the_prior_comes_out_again(model, r
     theta = np.log(natural) + rng.normal(size=3)
     found = evaluate(theta, 1e-12, None)
     assert found.value > plain(theta, 1e-12, None).value
-    assert prior.taken_out(found.value, theta) == pytest.approx(plain(theta, 1e-12, None).value, rel=1e-12)
+    assert found.criterion == plain(theta, 1e-12, None).value
     for g in range(3):
         unit = (np.arange(3) == g).astype(float)
         slope = curved.slope(lambda t, unit=unit: evaluate(theta + t * unit, 1e-12, None).value, 1e-3)

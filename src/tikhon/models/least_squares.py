@@ -13,12 +13,14 @@ from tikhon.models.flat import flat_directions
 from tikhon.models.gram import SharedGrams
 from tikhon.models.inverse import Inverse, fewer_rows, inverse_cost, inverse_of
 from tikhon.models.least_squares_curvature import LeastSquaresCurvature
+from tikhon.models.left_out_squares import ClosedLeaveOneOut, crowded
 from tikhon.models.memo import LastPoint
 from tikhon.models.rotated import MOST_BYTES, RotatedLeastSquares
 from tikhon.models.sizes import Sizes
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.objective import Matrix, Product, StrengthCriterion, Vector
 
 MOST_WEAK = 0.25  # of the rows: with more columns of next to no strength, the dual form does not pay
+MOST_DENSE_BYTES = 2**26  # of sparse rows that are copied to a dense matrix
 NEWTON_STEPS = 3  # of a fit that is not quadratic, where this one takes one
 TRIFLE = 1e-8  # of a weight's curvature: such strengths are there for the sake of factors
 TRUSTED = 1e-2  # of the terms of a loss: if less is left of them, the loss is summed over the rows instead
@@ -246,13 +248,46 @@ class LeastSquares:
         )  # fmt: skip
 
     def rotated(self, unpenalised: NDArray[np.bool_]) -> RotatedLeastSquares | None:
-        """For dense rows, at least as many as columns, of which a second copy is not too large."""
+        """For dense rows, about as many as columns or more, of which a second copy is not too large."""
         design, n_coefficients = self._design, self.n_targets * self._shared.design.n_columns
-        if design.is_sparse or fewer_rows(design) or 8 * design.n_stored > MOST_BYTES:
+        if design.is_sparse or fewer_rows(design) or 8 * design.n_stored > MOST_BYTES or self.total_weight == 0.0:
             return None
         if unpenalised[:n_coefficients].any():
             return None
         return RotatedLeastSquares(design, self._weight[:, 0], self._target, self._gram)
+
+    def closed_leave_one_out(
+        self, unpenalised: NDArray[np.bool_], *, common: bool
+    ) -> Callable[[Vector], StrengthCriterion] | None:
+        """For dense rows, and for sparse ones that are few enough to be stored as dense."""
+        design = self._design
+        if self.total_weight == 0.0 or 8 * design.n_rows * design.n_columns > (
+            MOST_DENSE_BYTES if design.is_sparse else MOST_BYTES
+        ):
+            return None
+        if design.is_sparse and not crowded(design):
+            return None
+        return ClosedLeaveOneOut(
+            design, self._weight[:, 0], self._target, self._by_target(unpenalised.astype(np.float64)) > 0.0,
+            common=common, by_columns=self._left_out_by_columns,
+        )  # fmt: skip
+
+    def _left_out_by_columns(self, strength: Vector) -> StrengthCriterion | None:
+        """From exact weights and the factor of the Hessian; None where there is no factor."""
+        try:
+            inverses = self._last_inverses.at(strength)
+        except np.linalg.LinAlgError:
+            return None
+        at_zero = LeastSquaresCurvature(
+            self._design, self._weight[:, 0], self._target, -self._target, np.zeros_like(self._by_target(strength)),
+            self._by_target(strength), self._n_free(strength), inverses,
+        )  # fmt: skip
+        weights = at_zero.solve(self._cross)
+        weights += at_zero.solve(self._cross - self.hessian_at(weights)(weights) - strength * weights)
+        curvature = self.curvature_at(weights, strength)
+        found, squares = curvature.leave_one_out(), self._by_target(self._squares)[0]
+        by_strength = found.by_strength - weights * curvature.solve(found.by_weights)
+        return StrengthCriterion(found.value, by_strength, curvature.leave_one_out_error(squares))
 
     def _n_free(self, strength: Vector) -> Vector:
         """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none.

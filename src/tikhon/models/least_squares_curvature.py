@@ -7,9 +7,10 @@ import numpy as np
 
 from tikhon.models.design import Design
 from tikhon.models.inverse import Inverse
-from tikhon.models.one_score import OneScoreCurvature, Pointwise
+from tikhon.models.one_score import CERTAIN, OneScoreCurvature, Pointwise
 from tikhon.objective import Criterion, Matrix, Vector
 
+EPSILON = float(np.finfo(float).eps)
 LEAST_SQUARES_LEFT = 1e-12  # of the targets' squares: residuals below are rounding
 
 
@@ -59,6 +60,22 @@ class LeastSquaresCurvature:
             own, by_score[:, part], of_target = rows.leave_one_out()
             value, by_strength[part] = value + own, of_target.T
         return Criterion(value, self.design.adjoint_many(by_score), self._flat(by_strength))
+
+    def leave_one_out_error(self, squares: Vector) -> float:
+        """The estimated relative rounding error of ``leave_one_out``; ``squares`` are those of the columns, summed.
+
+        It grows with the condition number of the Hessian, its columns scaled to one size; with how little of a row's pull
+        is left; and with how little the fit leaves of the targets.
+        """
+        error, a = 0.0, self.row_weights
+        means = a @ self.target / a.sum() if self.design.fit_intercept else 0.0
+        spread, left = np.sqrt(a @ np.square(self.target - means)), np.sqrt(a @ np.square(self.residuals))
+        fitted = float(np.divide(spread, left, out=np.ones_like(left), where=left > 0.0).max(initial=1.0))
+        for strength, inverse in zip(self.strength, self.inverses, strict=False):
+            condition = float(((squares + strength) * inverse.diagonal).max(initial=1.0))
+            least = max(float(inverse.rest.min(initial=1.0)), CERTAIN)
+            error = max(error, EPSILON * condition * max(fitted, 1.0 / least))
+        return error
 
     def _pointwise(self, part: slice) -> Pointwise:
         target, a = self.target[:, part], self.row_weights[:, None]

@@ -6,16 +6,17 @@ fit, the leverages sum_j z_ij^2 / (l_j + s) and their derivatives cost one pass 
 takes the place of a factor and an inverse at each strength that a tuner looks at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh
+from numpy.typing import NDArray
 
 from tikhon.models.design import Design, factor_products
 from tikhon.models.inverse import Inverse
 from tikhon.models.least_squares_curvature import LeastSquaresCurvature
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.models.left_out_squares import PrincipalAxes, centred_rows
+from tikhon.objective import Matrix, Product, StrengthCriterion, Vector
 
 MOST_BYTES = 2**28  # of the rotated rows, which are a second copy of the data
 PASSES = 4.0  # over the rows, of one look at a strength
@@ -56,14 +57,19 @@ class RotatedLeastSquares:
     def __init__(self, design: Design, row_weights: Vector, target: Matrix, gram: Matrix) -> None:
         """``gram`` is that of all columns, X~' diag(a) X~."""
         p, total = design.n_columns, float(row_weights.sum())
-        means = gram[p, :p] / total if design.fit_intercept else np.zeros(p)
-        centred = gram[:p, :p] - total * np.outer(means, means) if design.fit_intercept else gram[:p, :p]
-        squares, axes = eigh(centred, check_finite=False)
-        rotated = design.X @ axes
-        rotated -= means @ axes
+        rows = centred_rows(design.X, target, row_weights, np.zeros(p, dtype=np.bool_), intercept=design.fit_intercept)
+        centred = gram[:p, :p] - np.outer(gram[p, :p], gram[p, :p]) / total if design.fit_intercept else gram[:p, :p]
+        self._axes = PrincipalAxes(rows, centred)
+        rotated, _, squares = self._axes.eigenvectors
+        if len(squares) < p:  # fewer rows than columns: the other axes are those of no data
+            rotated = np.hstack([rotated, np.zeros((len(rotated), p - len(squares)))])
+            squares = np.append(squares, np.zeros(p - len(squares)))
+        root = np.sqrt(row_weights)[:, None]
+        if (root != 1.0).any():
+            rotated = np.divide(rotated, root, out=np.zeros_like(rotated), where=root > 0.0)
         self._design = Design(rotated, design.fit_intercept)
         self._weight, self._target = row_weights, target
-        self._squares = np.append(np.maximum(squares, 0.0), [total] * design.fit_intercept)
+        self._squares = np.append(squares, [total] * design.fit_intercept)
         self.n_targets = int(target.shape[1])
 
     @property
@@ -113,6 +119,24 @@ class RotatedLeastSquares:
             self._design.by_output(weights, self.n_targets), by_target,
             np.full(self.n_targets, float(self._design.fit_intercept)), [inverse],
         )  # fmt: skip
+
+    def closed_leave_one_out(
+        self, unpenalised: NDArray[np.bool_], *, common: bool
+    ) -> Callable[[Vector], StrengthCriterion] | None:
+        """By the axes at hand; the axes of a derivative need not be those of the weights, only their sum counts."""
+        if not common:
+            return None
+
+        def at(strength: Vector) -> StrengthCriterion:
+            common_strength = float(strength[0])
+            found = self._axes.left_out(common_strength)
+            by_strength = np.zeros((self.n_targets, self._design.width))
+            by_strength[:, : len(found.by_log_strength)] = found.by_log_strength.T / common_strength
+            p = self._design.n_columns
+            flat = np.append(by_strength[:, :p].ravel(), by_strength[:, p:].ravel())
+            return StrengthCriterion(found.value, flat, found.error)
+
+        return at
 
     def noise_precision(self, loss: float) -> float:
         return float(self._weight.sum()) * self.n_targets / (2.0 * loss) if loss > 0.0 else 1.0

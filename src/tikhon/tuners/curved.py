@@ -7,14 +7,23 @@ With w(theta) the weights fitted at strengths exp(theta) and F(w, s) the criteri
 by implicit differentiation: **one** linear solve with the factor at hand, however many groups there are.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from tikhon.errors import InputError, MissingCapability
-from tikhon.objective import Criterion, Curvature, Curved, Noisy, Objective, Rotatable, Vector
+from tikhon.objective import (
+    ClosedForm,
+    Criterion,
+    Curvature,
+    Curved,
+    Noisy,
+    Objective,
+    Rotatable,
+    StrengthCriterion,
+    Vector,
+)
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
@@ -30,10 +39,15 @@ from tikhon.tuners.settings import check_steps, natural_strengths, starting_thet
 FIRST_ACCURACY = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
 FIT_SHARE = 5e-2  # a fit is so much more accurate than asked of the criterion
+MOST_CORRECTED = 0.03  # share of the criterion that the first-order correction for an inexact fit may be
+BETTER_FIT = 1e-2  # residual of the next fit, relative to the last, where it is more
+EXACT_TOL = 1e-10  # residual of a fit of least squares, of which one Newton step leaves rounding errors only
 CLOSE = 0.7  # in log strength: so far the tangent is a good guess of where the weights go
 STEPS_PER_FACTOR = 5  # Newton steps with one factor, as long as each
 CUT = 0.3  # leaves no more than this of the gradient
 MOST_ITERATIONS = 100
+
+Judged: TypeAlias = Literal["leave_one_out", "evidence"]  # the method of a curvature that gives the criterion
 
 
 class CurvedTuner(Tuner, Protocol):
@@ -72,11 +86,12 @@ class Tangent:
 class CurvedEvaluator:
     """Fits all data by Newton's method and judges the fit with the last factor.
 
-    With one group the axes may be changed for cheaper ones; then the weights of its answers are rotated too.
+    With one group the axes may be changed for cheaper ones; then the weights of its answers are rotated too. Where
+    leave-one-out loss is a closed function of the strengths, nothing is fitted, and the weights are those that it is given.
     """
 
-    def __init__(self, problem: Problem, judge: Callable[[Curvature], Criterion], unit: float, tuner: str) -> None:
-        self.problem, self._judge, self._unit = problem, judge, unit
+    def __init__(self, problem: Problem, judged: Judged, unit: float, tuner: str) -> None:
+        self.problem, self._judged, self._unit = problem, judged, unit
         self.objective = curved(problem.objective, tuner)
         self.axes_changed = False
         if problem.groups.count == 1 and isinstance(self.objective, Rotatable):
@@ -87,30 +102,74 @@ class CurvedEvaluator:
         given = problem.groups.expand(problem.groups.with_common(1.0))
         self._inner = penalised(self.objective, given)
         self._added = self._inner.strength - given
+        self.start = None if self.axes_changed else problem.start
+        self._closed = None
+        if judged == "leave_one_out" and isinstance(self.objective, ClosedForm):
+            self._closed = self.objective.closed_leave_one_out(
+                self._inner.strength == 0.0, common=problem.groups.count == 1
+            )
 
     def inner_at(self, strengths: Vector) -> Penalised:
         """The inner problem at these strengths, one per group."""
         return replace(self._inner, strength=self.problem.groups.expand(strengths) + self._added)
 
     def __call__(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
-        groups = self.problem.groups
-        strengths = groups.strengths(theta)
+        strengths = self.problem.groups.strengths(theta)
         inner = self.inner_at(strengths)
-        start = None if warm is None else self._start(warm, inner.strength)
-        fit_tol = FIT_SHARE * accuracy
-        fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
-        found = self._judge(curvature)
-        adjoint = inner.project(curvature.solve(found.by_weights))
-        correction = float(adjoint @ gradient)
-        by_group = groups.collect(found.by_strength - fit.weights * adjoint)
-        poor = "" if fit.status == "converged" or fit.residual <= 10.0 * fit_tol else f"fit: {fit.reason}"
+        if self._closed is not None:
+            return self._by_closed_form(self._closed(inner.strength), theta, strengths, warm)
+        start = self.start if warm is None else self._start(warm, inner.strength)
+        return self._by_fit(inner, theta, strengths, start, FIT_SHARE * accuracy)
+
+    def _by_closed_form(
+        self, found: StrengthCriterion, theta: Vector, strengths: Vector, warm: Warm | None
+    ) -> Evaluation:
+        groups = self.problem.groups
+        weights = () if warm is None else warm.weights
         return Evaluation(
-            value=(found.value - correction) / self._unit,
+            value=found.value / self._unit,
+            gradient=(strengths * groups.collect(found.by_strength))[groups.learned] / self._unit,
+            error=found.error * found.value / self._unit,
+            residual=0.0,
+            poor="",
+            n_iter=0,
+            n_products=0,
+            warm=Warm(weights, (), theta),
+        )
+
+    def _by_fit(
+        self, inner: Penalised, theta: Vector, strengths: Vector, start: Vector | None, tol: float
+    ) -> Evaluation:
+        """The criterion at fitted weights, less the first-order effect of what is left of the gradient there.
+
+        Where that is not small beside the criterion, better fits are made. If it stays so at the limit of precision, the
+        criterion is left as it is and called poor: corrected, a loss might come out negative.
+        """
+        groups, fit_tol, n_iter = self.problem.groups, tol, 0
+        if self._judged == "leave_one_out" and isinstance(self.objective, Noisy):
+            fit_tol = min(tol, EXACT_TOL)
+        while True:
+            fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
+            residual, n_iter = inner.measure.residual(gradient), n_iter + fit.n_iter
+            found: Criterion = getattr(curvature, self._judged)()
+            adjoint = inner.project(curvature.solve(found.by_weights))
+            correction = float(adjoint @ gradient)
+            scale = max(abs(found.value), 0.0 if self._judged == "leave_one_out" else 1.0)
+            small = abs(correction) <= MOST_CORRECTED * scale
+            if small or residual > fit_tol or residual == 0.0:
+                break
+            start, fit_tol = fit.weights, BETTER_FIT * residual
+        poor = "" if residual <= 10.0 * tol else f"fit: {fit.reason}"
+        if not small:
+            poor = f"fit: at residual {residual:.1e} its error may be {abs(correction / scale):.1e} of the criterion"
+        by_group = groups.collect(found.by_strength - fit.weights * adjoint)
+        return Evaluation(
+            value=(found.value - correction * small) / self._unit,
             gradient=(strengths * by_group)[groups.learned] / self._unit,
             error=abs(correction) / self._unit,
-            residual=fit.residual,
+            residual=residual,
             poor=poor,
-            n_iter=fit.n_iter,
+            n_iter=n_iter,
             n_products=0,
             warm=Warm((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
         )
@@ -172,9 +231,12 @@ def fit_with_curvature(
 
 
 def settle(evaluator: CurvedEvaluator, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit."""
+    """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit.
+
+    It starts from the weights of the problem where there are some, unless the axes are changed: then a step is a fit.
+    """
     groups, objective = evaluator.problem.groups, evaluator.objective
-    weights = baseline(objective)
+    weights = baseline(objective) if evaluator.start is None else evaluator.start
     exact = isinstance(objective, Noisy)
     start = settling.EXACT_START if exact else settling.START
     strengths = np.where(groups.learned, start * natural, groups.fixed)
@@ -197,7 +259,7 @@ def tune_curved(
     tuner: CurvedTuner,
     problem: Problem,
     *,
-    judge: Callable[[Curvature], Criterion],
+    judged: Judged,
     unit: float,
     stopping: Stopping,
     criterion_name: str,
@@ -214,7 +276,7 @@ def tune_curved(
     groups, learned = problem.groups, problem.groups.learned
     natural = natural_strengths(problem.objective, groups)
     lower, upper = strength_bounds(tuner.bounds, natural)
-    evaluate = CurvedEvaluator(problem, judge, unit, tuner.name)
+    evaluate = CurvedEvaluator(problem, judged, unit, tuner.name)
     descent = Descent(
         lower=np.log(lower[learned]),
         upper=np.log(upper[learned]),
@@ -230,6 +292,7 @@ def tune_curved(
         start, warm = np.log(settled[learned]), Warm((weights,), ())
     else:
         start = starting_theta(tuner.start, groups)
+        warm = None if evaluate.start is None else Warm((evaluate.start,), ())
     prior = strength_prior(problem, natural, prior_deviation)
     run = Descending(
         problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm
@@ -239,6 +302,6 @@ def tune_curved(
     fitted = None if evaluate.axes_changed else run.average_weights()
     return finish(
         tuner.name, problem, journal, strengths, fitted, criterion_name=criterion_name,
-        criterion=prior.taken_out(run.state.value, run.state.x), status=status, reason=reason,
+        criterion=run.criterion, status=status, reason=reason,
         warnings=warnings + bound_warnings(groups, strengths, (lower, upper)),
     )  # fmt: skip

@@ -5,7 +5,7 @@ accuracy; if that does not help, the step is shortened; the trace says which.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ ACCURACY_SHARE = 0.5  # of the relative size of the gradient: accuracy grows as 
 TIGHTEN = 0.1  # where a change drowns in the error of the fits
 REPAIR = 1e-2  # where a fit or a solve failed
 WITHIN = 3.0  # times the corrections of two values: their difference may be an error of the fits
+MOST_CORRECTED = 0.5  # share of a value that its first-order correction for inexact fits may be
 PROMISED = 0.5  # of the least gain: a gradient that promises less ends the descent
 
 
@@ -51,6 +52,12 @@ class Evaluation:
     n_iter: int
     n_products: int
     warm: Warm
+    without_prior: float | None = None  # where a prior of the strengths is part of the value
+
+    @property
+    def criterion(self) -> float:
+        """What is reported: the value without the prior."""
+        return self.value if self.without_prior is None else self.without_prior
 
 
 Evaluate: TypeAlias = Callable[[Vector, float, Warm | None], Evaluation]  # theta, accuracy, where to start
@@ -67,6 +74,7 @@ class Stopping:
     unit: Callable[[float], float]
     noun: str  # what is lowered, for messages
     enough: float = -np.inf  # a value below needs no further tuning
+    is_loss: bool = False  # errors are judged by the value itself, so that none turns its sign; else by its unit
 
 
 def little_slope(least: float, relative_curvature: float) -> float:
@@ -112,6 +120,9 @@ class Descending:
         self._accuracy, self._error, self._decrease = accuracy, 0.0, np.inf
         self._enough = max(enough_accuracy, FINEST_ACCURACY)  # unless a change drowns in the error of the fits
         self._poor = False  # is the best evaluation one that could not be trusted?
+        self._shortened = np.inf  # gain that the parabola through the last step promises, where that was not taken
+        self.criterion = np.nan  # at the best point, without the prior
+        self._best = 0  # its place in the trace
         self.warm = warm
         self._restore()
 
@@ -132,7 +143,7 @@ class Descending:
 
     def average_weights(self) -> Vector | None:
         """The mean of the weights of all training parts: a good start for the fit on all data."""
-        return None if self.warm is None else np.mean(self.warm.weights, axis=0)
+        return None if self.warm is None or not self.warm.weights else np.mean(self.warm.weights, axis=0)
 
     def _ended(self) -> tuple[TuneStatus, str] | None:
         if np.isnan(self.state.value):
@@ -151,7 +162,16 @@ class Descending:
             return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
         least = rule.least_decrease * unit
         if self._decrease <= least and (size <= rule.little_slope * unit or self._promised() <= least):
-            return "converged", f"the last step lowered the {rule.noun} by {self._decrease:.1e} only"
+            return (
+                "converged",
+                f"the last step lowered the {rule.noun} by {self._decrease:.1e}, less than the least gain {least:.1e}",
+            )
+        if self._shortened <= least:
+            return (
+                "converged",
+                f"the last step did not lower the {rule.noun}; a shorter one promises {self._shortened:.1e}, less than the "
+                f"least gain {least:.1e}",
+            )
         if self.state.stalled:
             return "stalled", f"no step lowers the {rule.noun} further; norm of the gradient {size:.1e}"
         if len(self._journal.trace) >= rule.max_steps:
@@ -173,16 +193,28 @@ class Descending:
     def _evaluate(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
         found = self._evaluate_at(theta, accuracy, warm)
         self._journal.saw(*[found.residual] * max(1, len(self._problem.pairs)))
+        if not found.poor and not self._trusted(found):
+            found = replace(
+                found, poor=f"inexact fits move the {self._stopping.noun} by {found.error:.1e} to {found.criterion:.1e}"
+            )
         return found
+
+    def _trusted(self, found: Evaluation) -> bool:
+        """Is the first-order correction for inexact fits small enough to be one?"""
+        scale = abs(found.criterion) if self._stopping.is_loss else self._stopping.unit(found.value)
+        return not found.error > MOST_CORRECTED * scale
 
     def _advance(self) -> None:
         """One evaluation (or two, where the first cannot be trusted), and what follows from it."""
         first = np.isnan(self.state.value)
         theta = self._descent.ask(self.state)
-        found, notes = self._evaluate(theta, self._accuracy, self.warm), []
-        if found.poor:
+        accuracy = self._accuracy
+        notes: list[str] = []
+        found = self._evaluate(theta, accuracy, self.warm)
+        while found.poor and (not notes or (first and accuracy > FINEST_ACCURACY and not self._trusted(found))):
+            accuracy *= REPAIR
             notes.append(f"tightened ({found.poor})")
-            found = self._evaluate(theta, REPAIR * self._accuracy, found.warm)
+            found = self._evaluate(theta, accuracy, found.warm)
         if first and not np.isfinite(found.value):
             raise InputError(
                 f"the {self._stopping.noun} at the start is {found.value}: are values in X or y, or weights, of extreme size?"
@@ -192,47 +224,55 @@ class Descending:
             notes.append(f"rejected ({found.poor})")
         before = self.state
         after = self._descent.tell(before, np.inf if rejected else found.value, found.gradient)
-        if not after.accepted and not rejected and self._within_chance(found):
-            notes.append("not taken (chance explains the change)")
-            self._decrease = 0.0
-        elif not after.accepted and not rejected and self._within_error(found) and self._accuracy > FINEST_ACCURACY:
-            notes.append("tightened (the change is within the error of the fits)")
-            self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
-            base = self._evaluate(before.x, self._accuracy, self.warm)
-            self._poor = bool(base.poor)
-            self.state, self.warm, self._error = (
-                self._descent.rebase(before, base.value, base.gradient),
-                base.warm,
-                base.error,
-            )
+        number = len(self._journal.trace)
+        if after.accepted:
+            self.state, self._shortened = after, np.inf
+            # A gain that is small because the step was shortened tells nothing.
+            self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
+            self._take(found, number)
+            relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
+            self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
         else:
-            self.state = after
-            if after.accepted:
-                # A gain that is small because the step was shortened tells nothing.
-                self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
-                self._poor = bool(found.poor)
-                self.warm, self._error = found.warm, found.error
-                relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
-                self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
-            elif not rejected:
-                notes.append(f"damped (the {self._stopping.noun} did not fall)")
+            self._decrease = self._shortened = np.inf
+            if not rejected and self._drowned(found) and self._accuracy > FINEST_ACCURACY:
+                notes.append("tightened (the change is within the error of the fits)")
+                self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
+                base = self._evaluate(before.x, self._accuracy, self.warm)
+                self.state = self._descent.rebase(before, base.value, base.gradient)
+                self._take(base, self._best)
+                self._journal.trace[self._best] = replace(
+                    self._journal.trace[self._best], criterion=base.criterion, residual=base.residual
+                )
+            else:
+                self.state = after
+                if not rejected:
+                    notes.append(f"damped (the {self._stopping.noun} did not fall)")
+                    self._shortened = self._promised()
         self._record(theta, found, after.accepted, "; ".join(notes))
 
-    def _within_chance(self, found: Evaluation) -> bool:
-        """Did a full step promise less than the least gain, and change no more?"""
+    def _take(self, found: Evaluation, number: int) -> None:
+        """Make this evaluation, with this place in the trace, the best one."""
+        self._poor, self._best, self.criterion = bool(found.poor), number, found.criterion
+        self.warm, self._error = found.warm, found.error
+
+    def _drowned(self, found: Evaluation) -> bool:
+        """May the change be an error of the fits, and did the step promise enough to find out?"""
         least = self._stopping.least_decrease * self._stopping.unit(self.state.value)
-        return self.state.step == 1.0 and self._promised() <= least and abs(found.value - self.state.value) <= least
+        return self._within_error(found) and not (self.state.step == 1.0 and self._promised() <= least)
 
     def _within_error(self, found: Evaluation) -> bool:
         return abs(found.value - self.state.value) <= WITHIN * (found.error + self._error)
 
     def _record(self, theta: Vector, found: Evaluation, accepted: bool, note: str) -> None:
         step = Step(
-            number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.value,
+            number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.criterion,
             gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
             seconds=self._journal.seconds, accepted=accepted, note=note,
         )  # fmt: skip
-        numbers = {"accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor}
+        numbers = {
+            "accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor,
+            "shortened": self._shortened, "criterion": self.criterion, "best": self._best,
+        }  # fmt: skip
         self._journal.record(step, self._arrays, numbers)
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
@@ -248,7 +288,8 @@ class Descending:
         arrays, numbers = saved
         self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
         self._accuracy, self._error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
-        self._poor = numbers["poor"]
+        self._poor, self._best = numbers["poor"], numbers["best"]
+        self._shortened, self.criterion = numbers["shortened"], numbers["criterion"]
         if "weights" in arrays:
             # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
             self.warm = Warm(tuple(arrays["weights"]), tuple(arrays["adjoints"]), self.state.x)

@@ -65,7 +65,7 @@ class Evidence:
         return tune_curved(
             self,
             problem,
-            judge=lambda curvature: curvature.evidence(),
+            judged="evidence",
             unit=1.0,
             stopping=Stopping(
                 tol=self.tol,

@@ -130,6 +130,7 @@ class Gradient:
             # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
             unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
             noun="held-out loss",
+            is_loss=True,
         )
         prior = strength_prior(problem, natural, self.prior_deviation)
         enough = 0.0 if self.least_gain is None else ENOUGH_ACCURACY
@@ -149,7 +150,7 @@ class Gradient:
         bounded = bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper))
         return finish(
             self.name, problem, journal, strengths, run.average_weights(),
-            criterion_name="held-out loss per unit of weight", criterion=prior.taken_out(run.state.value, run.state.x),
+            criterion_name="held-out loss per unit of weight", criterion=run.criterion,
             status=status, reason=reason, notes=carried, warnings=many_strengths(problem) + bounded,
         )  # fmt: skip
 

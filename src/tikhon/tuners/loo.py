@@ -75,7 +75,7 @@ class LeaveOneOut:
         return tune_curved(
             self,
             problem,
-            judge=lambda curvature: curvature.leave_one_out(),
+            judged="leave_one_out",
             unit=problem.total_weight,
             stopping=Stopping(
                 tol=tol,
@@ -84,6 +84,7 @@ class LeaveOneOut:
                 max_steps=self.max_steps,
                 unit=abs,
                 noun="leave-one-out loss",
+                is_loss=True,
                 enough=NEGLIGIBLE * constant,
             ),
             relative_curvature=CURVATURE / max(n_learned, 1),

@@ -40,19 +40,14 @@ class StrengthPrior:
             slope = (theta - self.centre) / (float(self.deviation or 1.0) ** 2 * self.total_weight)
             share = self._share(theta)
             if not self.noisy:
-                return replace(found, value=found.value + share, gradient=found.gradient + slope)
+                return replace(
+                    found, value=found.value + share, gradient=found.gradient + slope, without_prior=found.value
+                )
             factor = float(np.exp(min(2.0 * share, MOST)))
             gradient = factor * (found.gradient + 2.0 * found.value * slope)
-            return replace(found, value=factor * found.value, gradient=gradient)
+            return replace(found, value=factor * found.value, gradient=gradient, without_prior=found.value)
 
         return with_prior
-
-    def taken_out(self, value: float, theta: Vector) -> float:
-        """The criterion without the prior."""
-        if self.deviation is None:
-            return value
-        share = self._share(theta)
-        return value * float(np.exp(-2.0 * share)) if self.noisy else value - share
 
     def _share(self, theta: Vector) -> float:
         """P / n."""
