@@ -62,6 +62,8 @@ def fitted(n_groups: int) -> SimpleNamespace:
         status="converged",
         reason="small change",
         worst_residual=0.0,
+        relative_gap=0.0,
+        gap_is_bound=True,
         trace=(Step(number=1, strengths=np.array(list(strengths.values())), criterion=1.0),),
         n_fits=1,
         seconds=0.1,

@@ -41,6 +41,8 @@ def make_result(
         status="converged",
         reason="test",
         worst_residual=0.0,
+        relative_gap=0.0,
+        gap_is_bound=True,
         trace=steps,
         n_fits=6,
         seconds=0.1,

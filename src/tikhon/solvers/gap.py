@@ -20,11 +20,8 @@ from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import EPSILON, Penalised, Point
 
 FREE_SHARE = 0.01  # of the bound: unpenalised weights that could gain no more than this are at their best
-FREE_STEPS, FREE_PRODUCTS, FREE_ACCURACY = (
-    4,
-    20,
-    0.1,
-)  # Newton steps of the unpenalised weights, and their linear solves
+# Newton steps of the unpenalised weights, their linear solves, and how often a step is halved.
+FREE_STEPS, FREE_PRODUCTS, FREE_ACCURACY, FREE_HALVINGS = 10, 20, 0.1, 8
 ROUNDING = 1e-13  # residuals below are rounding
 SHARPENING_PRODUCTS = 25
 
@@ -75,11 +72,20 @@ def _free_minimised(problem: Penalised, point: Point, diagonal: Vector) -> tuple
         gain = problem.relative(0.5 * float(gradient @ found.solution), point.value)
         if found.converged and gain <= max(FREE_SHARE * problem.gap_bound(point), EPSILON):
             return point, True
-        moved = problem.at(problem.project(point.weights - found.solution))
-        if not moved.value < point.value:
+        moved = _lower(problem, point, found.solution)
+        if moved is None:
             return point, False
         point = moved
     return point, False
+
+
+def _lower(problem: Penalised, point: Point, step: Vector) -> Point | None:
+    """The first of the points a whole step, a half, a quarter ... ahead with a lower value."""
+    for halvings in range(FREE_HALVINGS):
+        moved = problem.at(problem.project(point.weights - 0.5**halvings * step))
+        if moved.value < point.value:
+            return moved
+    return None
 
 
 def sharpened(problem: Penalised, point: Point, enough: float) -> float:

@@ -27,7 +27,7 @@ from tikhon.objective import (
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
-from tikhon.solvers.penalised import Penalised, Point, baseline, damped, penalised
+from tikhon.solvers.penalised import Penalised, Point, Work, baseline, damped, penalised
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm
@@ -111,7 +111,7 @@ class CurvedEvaluator:
 
     def inner_at(self, strengths: Vector) -> Penalised:
         """The inner problem at these strengths, one per group."""
-        return replace(self._inner, strength=self.problem.groups.expand(strengths) + self._added)
+        return replace(self._inner, strength=self.problem.groups.expand(strengths) + self._added, work=Work())
 
     def __call__(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
         strengths = self.problem.groups.strengths(theta)
@@ -133,6 +133,7 @@ class CurvedEvaluator:
             residual=0.0,
             poor="",
             n_iter=0,
+            n_passes=0,
             n_products=0,
             warm=Warm(weights, (), theta),
         )
@@ -170,6 +171,7 @@ class CurvedEvaluator:
             residual=residual,
             poor=poor,
             n_iter=n_iter,
+            n_passes=inner.work.n_passes,
             n_products=0,
             warm=Warm((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
         )

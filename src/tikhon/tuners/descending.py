@@ -50,7 +50,8 @@ class Evaluation:
     residual: float  # worst of the fits and linear solves
     poor: str  # why it should not be trusted, or empty
     n_iter: int
-    n_products: int
+    n_passes: int  # evaluations of the loss and its gradient
+    n_products: int  # Hessian-vector products
     warm: Warm
     without_prior: float | None = None  # where a prior of the strengths is part of the value
 
@@ -267,7 +268,7 @@ class Descending:
         step = Step(
             number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.criterion,
             gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
-            seconds=self._journal.seconds, accepted=accepted, note=note,
+            n_passes=found.n_passes, n_products=found.n_products, seconds=self._journal.seconds, accepted=accepted, note=note,
         )  # fmt: skip
         numbers = {
             "accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor,

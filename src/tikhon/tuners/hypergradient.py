@@ -29,6 +29,7 @@ class _OnePair:
     solve_residual: float
     poor: str
     n_iter: int
+    n_passes: int
     n_products: int
     weights: Vector
     adjoint: Vector
@@ -72,6 +73,7 @@ def hypergradient(
         residual=max(max(part.fit_residual, part.solve_residual) for part in parts),
         poor=poor,
         n_iter=sum(part.n_iter for part in parts),
+        n_passes=sum(part.n_passes for part in parts),
         n_products=sum(part.n_products for part in parts),
         warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts), theta),
     )
@@ -99,7 +101,7 @@ def _one_pair(
         poor = f"linear solve stopped at residual {residual:.1e}, {solve_accuracy:.1e} was asked"
     return _OnePair(
         float(loss), float(adjoint @ left_over), problem.groups.collect(fit.weights * adjoint), fit.residual, residual,
-        poor, fit.n_iter, fit.n_products + n_products, fit.weights, adjoint,
+        poor, fit.n_iter, fit.n_passes + 1, fit.n_products + n_products, fit.weights, adjoint,
     )  # fmt: skip
 
 
