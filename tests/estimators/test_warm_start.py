@@ -5,11 +5,14 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from tikhon import MM, ChainCRF, Gradient, InputError, LogisticRegression, RNAFolder, load
+from tikhon import MM, Auto, ChainCRF, Evidence, Gradient, InputError, LeaveOneOut, LogisticRegression, RNAFolder, load
 
 TUNERS = ("auto", "loo", "evidence", "gradient", "mm", "direct", "grid", None)
 SEQUENTIAL = ("auto", "gradient", "mm", "direct", "grid", None)
-TIGHT = {"mm": MM(tol=1e-6), "gradient": Gradient(tol=1e-7)}
+TIGHT = {
+    "mm": MM(tol=1e-6), "gradient": Gradient(tol=1e-7), "loo": LeaveOneOut(tol=1e-6), "evidence": Evidence(tol=1e-5),
+    "auto": Auto(tol=1e-6),
+}  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
 
 
@@ -31,13 +34,8 @@ def sentences(rng, n=60):
 
 
 def refitted(model, X, y):
-    """Iterations and strengths of two fits. Of "gradient" those of its first step: its strengths begin as in the first fit."""
-    fits = []
-    for _ in range(2):
-        model.fit(X, y)
-        only_first = model.tuning_.tuner == "gradient"
-        fits.append((model.tuning_.trace[0].n_iter if only_first else model.n_iter_, model.strengths_))
-    return fits
+    """Iterations and strengths of two fits."""
+    return [(model.fit(X, y).n_iter_, model.strengths_) for _ in range(2)]
 
 
 class Problems:

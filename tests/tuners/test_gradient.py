@@ -78,7 +78,7 @@ class Sloppy:
 
 
 def test_a_poor_solve_is_tightened_and_the_trace_says_so(rng):
-    problem = problems.problem("logistic", rng, solver=Sloppy(Newton(tol=1e-18), poor_until_tol=1e-8))
+    problem = problems.problem("logistic", rng, solver=Sloppy(Newton(tol=1e-18), poor_until_tol=1e-12))
     result = Gradient().tune(problem)
     assert result.status == "converged"
     assert any("tightened" in step.note and "stopped on purpose" in step.note for step in result.trace)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from tests import problems
 
-from tikhon.tuners import MM, TUNERS, Direct, Fixed, Gradient, Grid
+from tikhon.tuners import MM, TUNERS, Auto, Direct, Evidence, Fixed, Gradient, Grid, LeaveOneOut
 
+MATTERS = 1e-3, 1e4  # strengths between which the weights still change
 GROUPS = ["a", "a", "b", "b", "c", -1]
-TIGHT = {"mm": MM(tol=1e-6), "gradient": Gradient(tol=1e-7)}
-FEWER = ("mm", "direct", "grid")  # tuners that save iterations
+TIGHT = {
+    "mm": MM(tol=1e-6), "gradient": Gradient(tol=1e-7), "loo": LeaveOneOut(tol=1e-6), "evidence": Evidence(tol=1e-5),
+    "auto": Auto(tol=1e-6),
+}  # fmt: skip
 
 
 def tuner_of(name):
@@ -23,7 +26,9 @@ def n_iter(result):
 
 def assert_same_optimum(warm, cold, rtol=1e-3):
     assert warm.status == cold.status == "converged"
-    assert warm.strengths == pytest.approx(cold.strengths, rel=rtol)
+    # The weights of a group that is all noise are 0 at any large strength: nothing says which. Weak ones are alike, too.
+    found, expected = (np.clip(list(one.strengths.values()), *MATTERS) for one in (warm, cold))
+    np.testing.assert_allclose(found, expected, rtol=rtol)
     np.testing.assert_allclose(warm.weights, cold.weights, rtol=rtol, atol=rtol)
 
 
@@ -32,14 +37,12 @@ def assert_same_optimum(warm, cold, rtol=1e-3):
 def test_a_refit_from_its_own_answer(model, tuner, rng):
     problem = problems.problem(model, rng, GROUPS, n=150)
     cold = tuner_of(tuner).tune(problem)
-    warm = tuner_of(tuner).tune(replace(problem, start=cold.weights))
+    strengths = np.array(list(cold.strengths.values()))
+    warm = tuner_of(tuner).tune(replace(problem, start=cold.weights, start_strengths=strengths))
     assert_same_optimum(warm, cold)
-    if tuner == "gradient":  # its strengths begin where they would without: the weights help its first fits
-        assert warm.trace[0].n_iter <= cold.trace[0].n_iter
-    else:
-        assert n_iter(warm) <= n_iter(cold)
-    if tuner in FEWER:
-        assert n_iter(warm) < n_iter(cold)
+    assert n_iter(warm) < n_iter(cold)
+    weights_only = tuner_of(tuner).tune(replace(problem, start=cold.weights))
+    assert_same_optimum(weights_only, cold)
     if tuner in ("mm", "direct"):
         assert len(warm.trace) == 1
 

@@ -183,6 +183,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
             notes=notes,
             start=start,
+            start_strengths=None if start is None else self._last_strengths(groups),
         )
         # Threads over folds and threads inside BLAS would fight for the same cores.
         with one_blas_thread() if n_jobs > 1 or one_thread else contextlib.nullcontext():
@@ -197,6 +198,13 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.strengths_: dict[str, float] = dict(result.strengths)
         self.n_iter_ = max(1, sum(step.n_iter for step in result.trace) + int(result.extras.get("n_iter", 0)))
         return result
+
+    def _last_strengths(self, groups: Groups) -> Vector | None:
+        """Those of the last fit, for a warm start; None where the groups, or which of them are learned, have changed."""
+        last = getattr(self, "strengths_", {})
+        if tuple(last) != groups.names or not all(last[groups.names[i]] > 0.0 for i in np.flatnonzero(groups.learned)):
+            return None
+        return np.array(list(last.values()))
 
     def _tolerance(self, objective: Rows) -> float:
         """The relative gap at which fits end.

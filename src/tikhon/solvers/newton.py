@@ -85,18 +85,17 @@ def line_search(problem: Penalised, weights: Vector, value: float, gradient: Vec
     slope = float(gradient @ direction)
     if not slope < 0:
         return None
+    # Losses of single rows are differences of numbers that do not get smaller as the fit gets better.
+    rounding = EPSILON * max(abs(value), abs(problem.measure.baseline_loss))
     step = 1.0
     while step >= SMALLEST_STEP:
-        trial = weights + step * direction
-        loss, trial_value, trial_gradient = problem.value_gradient(trial)
-        if trial_value <= value + SUFFICIENT * step * slope:
-            return Point(trial, loss, trial_value, trial_gradient)
-        in_the_noise = -step * slope <= 1e3 * EPSILON * abs(value) or abs(trial_value - value) <= 1e2 * EPSILON * abs(
-            value
-        )
-        if in_the_noise and np.linalg.norm(trial_gradient) < 0.9 * np.linalg.norm(gradient):
-            return Point(trial, loss, trial_value, trial_gradient)
-        if -step * slope <= EPSILON * abs(value):
+        trial = problem.at(weights + step * direction)
+        if trial.value <= value + SUFFICIENT * step * slope:
+            return trial
+        in_the_noise = -step * slope <= 1e3 * rounding or abs(trial.value - value) <= 1e2 * rounding
+        if in_the_noise and np.linalg.norm(trial.gradient) < 0.9 * np.linalg.norm(gradient):
+            return trial
+        if -step * slope <= rounding:
             return None
         step *= 0.5
     return None

@@ -27,7 +27,8 @@ class Problem:
     n_jobs: int = 1  # threads over pairs
     on_step: OnStep | None = None
     notes: tuple[str, ...] = field(default=())  # what the caller already knows, kept in the result
-    start: Vector | None = None  # warm start: weights to begin with; they change the cost, not what is minimised
+    start: Vector | None = None  # weights to begin with, where a caller has some
+    start_strengths: Vector | None = None  # and strengths, one per group; a tuner's own ``start`` comes first
 
 
 @runtime_checkable

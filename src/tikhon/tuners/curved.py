@@ -288,13 +288,14 @@ def tune_curved(
         relative_curvature=relative_curvature,
     )
     journal = Journal(tuner, problem)
-    warm = None
-    if tuner.start is None:
+    warm = None if evaluate.start is None else Warm((evaluate.start,), ())
+    if tuner.start is not None:
+        start = starting_theta(tuner.start, groups)
+    elif problem.start_strengths is not None:
+        start = np.log(problem.start_strengths[learned])
+    else:
         settled, weights = settle(evaluate, natural, settling.bounds(natural, lower, upper))
         start, warm = np.log(settled[learned]), Warm((weights,), ())
-    else:
-        start = starting_theta(tuner.start, groups)
-        warm = None if evaluate.start is None else Warm((evaluate.start,), ())
     prior = strength_prior(problem, natural, prior_deviation)
     run = Descending(
         problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm

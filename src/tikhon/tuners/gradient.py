@@ -116,6 +116,8 @@ class Gradient:
         start, warm = np.log(natural[learned]), _begun(problem, problem.start)
         if self.start is not None:
             start = starting_theta(self.start, problem.groups)
+        elif problem.start_strengths is not None:
+            start = np.log(problem.start_strengths[learned])
         elif self.settle:
             strengths, weights = _settled(problem, natural, settling.bounds(natural, lower, upper))
             start = np.log(strengths[learned])
