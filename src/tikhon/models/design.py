@@ -53,7 +53,7 @@ class Design:
 
     @property
     def gentle_tol(self) -> float:
-        """Down to which relative gap L-BFGS takes half of Newton's passes; the weights of dense columns depend on each other."""
+        """The relative gap down to which L-BFGS takes half of Newton's passes; dense columns depend on each other."""
         return GENTLE_TOL if self.is_sparse else np.inf
 
     @property

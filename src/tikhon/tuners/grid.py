@@ -19,7 +19,6 @@ from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_bounds, check_pairs
 from tikhon.tuners.workers import Mapper, workers
 
-
 FINE_GAP, LARGE_GAP = 1e-8, 1e-4  # of fits with inner_tol=None
 
 

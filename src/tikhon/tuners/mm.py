@@ -128,7 +128,8 @@ class _Run:
             self._next = self.updated
         step = Step(
             number=len(self._journal.trace) + 1, strengths=strengths, criterion=value, residual=fit.residual,
-            n_iter=fit.n_iter, n_passes=fit.n_passes, n_products=fit.n_products, seconds=self._journal.seconds, accepted=accepted,
+            n_iter=fit.n_iter, n_passes=fit.n_passes, n_products=fit.n_products, seconds=self._journal.seconds,
+            accepted=accepted,
             note="" if accepted and not accelerated else "accelerated" if accepted else "rejected (acceleration did not pay)",
         )  # fmt: skip
         state = {
