@@ -101,9 +101,9 @@ class Descent:
             )
         return self._shorten(state, value, promised)
 
-    def rebase(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
-        """Replace the value and gradient at the best point by better ones, and set out from there anew."""
-        return self._depart(replace(state, value=value, gradient=gradient))
+    def rebase(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
+        """Replace the value and gradient at the best point by better ones, or the point too, and set out from there anew."""
+        return self._depart(replace(state, x=state.x if x is None else x, value=value, gradient=gradient))
 
     def projected_gradient(self, state: DescentState) -> Vector:
         """The gradient where a step down is possible, 0 where a bound is in the way."""

