@@ -42,6 +42,7 @@ class DescentState:
     accepted: bool  # was the last evaluation a step forward?
     stalled: bool  # no step along the steepest descent lowers the value
     fall: float = np.nan  # of the value along the last move that is remembered
+    curvatures: tuple[float, ...] = ()  # products of moves and changes, pair by pair
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled), self.fall])
@@ -54,9 +55,10 @@ class DescentState:
     @staticmethod
     def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
         value, step, accepted, stalled, fall = map(float, arrays["scalars"])
+        moves, changes = tuple(arrays["moves"]), tuple(arrays["changes"])
         return DescentState(
-            arrays["x"], value, arrays["gradient"], arrays["direction"], step, tuple(arrays["moves"]),
-            tuple(arrays["changes"]), bool(accepted), bool(stalled), fall,
+            arrays["x"], value, arrays["gradient"], arrays["direction"], step, moves, changes, bool(accepted), bool(stalled),
+            fall, tuple(float(s @ y) for s, y in zip(moves, changes, strict=True)),
         )  # fmt: skip
 
 
@@ -122,12 +124,15 @@ class Descent:
 
     def _remember(self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector) -> DescentState:
         change = gradient - state.gradient
-        moves, changes, fall = state.moves, state.changes, state.fall
-        if float(move @ change) > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
+        moves, changes, curvatures, fall = state.moves, state.changes, state.curvatures, state.fall
+        curvature = float(move @ change)
+        if curvature > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
+            curvatures = (*curvatures, curvature)[-self.memory :]
             fall = state.value - value
         return replace(
             state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True, fall=fall,
+            curvatures=curvatures,
             direction=state.direction if state.step == 1.0 else state.step * state.direction,
         )  # fmt: skip
 
@@ -146,7 +151,9 @@ class Descent:
         if step > SMALLEST_STEP:
             return replace(state, step=step, accepted=False)
         if len(state.moves):  # forget the curvature and try the gradient itself
-            fresh = replace(state, moves=(), changes=(), direction=np.zeros_like(state.x), accepted=False)
+            fresh = replace(
+                state, moves=(), changes=(), curvatures=(), direction=np.zeros_like(state.x), accepted=False
+            )
             return replace(self._depart(fresh), accepted=False)
         return replace(state, accepted=False, stalled=True)
 
@@ -177,11 +184,11 @@ class Descent:
 
     def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """The L-BFGS direction on the free variables (Nocedal 1980)."""
-        moves, changes = state.moves, state.changes
+        moves, changes, curvatures = state.moves, state.changes, state.curvatures
         if free is not None and not free.all():
             moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
-        products = [(s, y, float(s @ y)) for s, y in zip(moves, changes, strict=True)]
-        usable = [(s, y, sy) for s, y, sy in products if sy > 0.0]
+            curvatures = tuple(float(s @ y) for s, y in zip(moves, changes, strict=True))
+        usable = [(s, y, sy) for s, y, sy in zip(moves, changes, curvatures, strict=True) if sy > 0.0]
         q = downhill.copy()
         applied = []
         for s, y, sy in reversed(usable):

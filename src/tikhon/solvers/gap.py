@@ -109,7 +109,9 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
     margin, least_products = (UNSURE_MARGIN, UNSURE_PRODUCTS) if problem.has_unpenalised else (1.0, 0)
     for n_products in range(SHARPENING_PRODUCTS):
         estimate = margin * problem.relative(0.5 * (gained + radau * rho), point.value)
-        if problem.relative(0.5 * gained, point.value) > enough or (estimate <= enough and n_products >= least_products):
+        if problem.relative(0.5 * gained, point.value) > enough or (
+            estimate <= enough and n_products >= least_products
+        ):
             break
         image = product(direction)
         curvature = float(direction @ image)
