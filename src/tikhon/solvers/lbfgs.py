@@ -22,8 +22,7 @@ class LBFGS:
     """Limited-memory quasi-Newton; its first guess of the Hessian lies between the diagonal and its largest entry.
 
     The diagonal at the start tells what the data say of each weight there, and of rare columns they say more further on.
-    Compared with the diagonal itself, that takes a third of the passes on tf-idf of 20 newsgroups at strength 3e-4 and two
-    thirds on an eighth of CoNLL-2000.
+    Text and chains take far fewer passes so than with the diagonal itself.
     """
 
     tol: float = 1e-8  # relative gap
@@ -52,8 +51,11 @@ class LBFGS:
             metric = problem.preconditioner(weights)
             fit = _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, most)
             n_iter, weights = n_iter + fit.n_iter, fit.weights
-            if fit.status != "max_iter" or n_iter >= self.max_iter:
+            if fit.status != "max_iter":
                 return replace(fit, n_iter=n_iter)
+            if n_iter >= self.max_iter:
+                reason = f"the relative gap is at most {fit.relative_gap:.1e} after {n_iter} iterations"
+                return replace(fit, n_iter=n_iter, reason=reason)
 
 
 class _Run:
