@@ -90,7 +90,7 @@ def _lower(problem: Penalised, point: Point, step: Vector) -> Point | None:
 
 
 def sharpened(problem: Penalised, point: Point, enough: float) -> float:
-    """A closer estimate of the relative gap than the bound, where strengths are small beside the curvature.
+    """A closer estimate of the relative gap than the bound, where strengths are small compared with the curvature.
 
     1/2 g' (H + S)^-1 g, the gain of a Newton step, is estimated from above by conjugate gradients preconditioned by S:
     the smallest eigenvalue is then 1 or larger, and the Gauss-Radau rule with a node at 1 (Golub, Meurant 1994; in the
