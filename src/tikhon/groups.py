@@ -54,7 +54,7 @@ class Groups:
         return np.bincount(self.index + 1, per_weight, self.count + 1)[1:].astype(np.float64, copy=False)
 
     def strengths(self, theta: Vector) -> Vector:
-        """All strengths, one per group, from the logarithms of the learned ones."""
+        """All strengths, one per group, from the logarithms of the learned ones, or from that of the one they share."""
         full = self.fixed.copy()
         full[self.learned] = np.exp(theta)
         return full
@@ -62,6 +62,16 @@ class Groups:
     def with_common(self, strength: float) -> Vector:
         """All strengths, one per group, with the same one for all that are learned."""
         return np.where(self.learned, strength, self.fixed)
+
+    def merged(self) -> "Groups":
+        """The same groups with all learned ones made one, named "all": what one common strength is learned for."""
+        first = int(np.argmax(self.learned))
+        kept = np.flatnonzero(~self.learned | (np.arange(self.count) == first))
+        renumbered = np.full(self.count + 1, -1, np.intp)  # the last is that of weights that are never penalised
+        renumbered[kept] = np.arange(len(kept))
+        renumbered[:-1][self.learned] = renumbered[first]
+        names = tuple(ALL if number == first else self.names[number] for number in kept)
+        return Groups(renumbered[self.index], names, self.fixed[kept])
 
     def named(self, strengths: Vector) -> dict[str, float]:
         return dict(zip(self.names, map(float, strengths), strict=True))

@@ -71,6 +71,15 @@ class Rows(Objective, Protocol):
 
 
 @runtime_checkable
+class RowLosses(Rows, Protocol):
+    """An objective that tells the losses of its rows apart: how far chance explains a difference of two sums of them."""
+
+    def row_losses(self, weights: Vector) -> Vector:
+        """The loss of each row of positive weight, times that weight, in the order of the rows."""
+        ...
+
+
+@runtime_checkable
 class Diagonal(Objective, Protocol):
     """An objective that knows the diagonal of its Hessian: a preconditioner for conjugate gradients."""
 
@@ -157,6 +166,7 @@ class Criterion:
     value: float
     by_weights: Vector  # at fixed strengths
     by_strength: Vector  # at fixed weights; one per weight, of the strengths themselves, not their logarithms
+    by_row: Vector | None = None  # what each row adds to the value, where it is a sum over rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +176,7 @@ class StrengthCriterion:
     value: float
     by_strength: Vector  # one per weight, of the strengths themselves; 0 for unpenalised weights
     error: float  # estimated relative rounding error of the value
+    by_row: Vector  # what each row adds to the value
 
 
 class Curvature(Protocol):
@@ -229,6 +240,15 @@ class ClosedForm(Curved, Protocol):
 
         None where it would be more expensive than fits.
         """
+        ...
+
+
+@runtime_checkable
+class Averaged(Curved, Protocol):
+    """An objective whose leave-one-out loss has a cheap likeness."""
+
+    def average_left_out(self, strength: Vector) -> StrengthCriterion | None:
+        """Leave-one-out loss as if all rows had the same leverage (generalised cross-validation); None where that is poor."""
         ...
 
 

@@ -74,5 +74,16 @@ class TuneResult:
         criterion = "" if self.criterion is None else f", {self.criterion_name} {self.criterion:.6g}"
         return (
             f"{self.tuner}: {self.status} ({self.reason}) after {len(self.trace)} steps, {self.n_fits} fits, "
-            f"{self.seconds:.2f} s{criterion}"
+            f"{self.seconds:.2f} s{criterion}{self._pooled()}"
+        )
+
+    def _pooled(self) -> str:
+        """How far the groups departed from the common strength, where they could."""
+        pooling = self.extras.get("pooling")
+        if pooling is None or self.criterion is None:
+            return ""
+        ratios = pooling["ratios"].values()
+        return (
+            f"; groups have {min(ratios):.3g} to {max(ratios):.3g} times the common strength "
+            f"{pooling['common_strength']:.3g}, whose {self.criterion_name} is {pooling['common_criterion']:.6g}"
         )

@@ -28,7 +28,7 @@ STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((..((...))
 LEARNED = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGAACCAAAGGAACC", "ACGAAAACGA"]
 SEQUENCES = ["GGGAAAACCC", "gcgcuuaaagcgc", "ACGTTTGCAACGT"]
 NAMES = ["one", "two", "three"]
-GOOD_SECONDS = 2.0
+LIBRARIES, MOST_IMPORTS = "import numba, rich, safetensors.numpy, scipy.linalg, typer", 2.4
 
 
 @pytest.fixture(scope="module")
@@ -481,14 +481,14 @@ def test_what_is_copied_from_the_estimators_is_the_same():
     assert folding.Rules() == RNAFolder()._rules()
 
 
-def in_new_process(*arguments: object) -> tuple[str, float]:
+def in_new_process(*arguments: object, code: str = "from tikhon.cli import main; main()") -> tuple[str, float]:
     """What it prints, and its CPU seconds."""
     import resource
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "PYTHONPATH": str(Path(tikhon.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", "from tikhon.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         env=environment, capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -497,14 +497,16 @@ def in_new_process(*arguments: object) -> tuple[str, float]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs the times of child processes")
-def test_a_hundred_letters_take_less_than_two_seconds_of_cpu_time(tmp_path):
+def test_a_hundred_letters_take_little_more_than_the_libraries(tmp_path):
+    """Two seconds of CPU time where importing the libraries takes 0.85; the ratio holds on slower machines too."""
     sequence = "".join(np.random.default_rng(0).choice(list("ACGU"), 100))
     path = written(tmp_path / "hundred.fa", f">hundred\n{sequence}\n")
     arguments = ("fold", "predict", path)
     in_new_process(*arguments)  # compiles, if this machine has not yet
-    runs = [in_new_process(*arguments) for _ in range(2)]
-    assert runs[0][0] == runs[1][0]
-    assert min(seconds for _, seconds in runs) < GOOD_SECONDS  # of two: other work on the machine slows it
+    pairs = [(in_new_process(*arguments), in_new_process(code=LIBRARIES)) for _ in range(3)]
+    assert len({printed for (printed, _), _ in pairs}) == 1
+    # The least of three: other work on the machine slows both.
+    assert min(ours for (_, ours), _ in pairs) < MOST_IMPORTS * min(imports for _, (_, imports) in pairs)
 
 
 def test_folding_does_not_import_scikit_learn(folder, fasta):

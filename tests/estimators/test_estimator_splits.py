@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
 
 from tikhon import LogisticRegression, Ridge
@@ -78,6 +79,37 @@ def test_hold_out_takes_its_share_of_each_class():
     [(train, test)], _ = splits(None, codes)
     assert np.bincount(codes[test], minlength=4).tolist() == [10, 2, 1, 0]
     assert sorted([*train, *test]) == list(range(51))
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_hold_out_is_made_of_runs_of_neighbours_from_all_over_the_data(n_classes):
+    n_rows = 6000
+    codes = np.arange(n_rows) % n_classes
+    [(_, test)], _ = splits(None, codes)
+    for label in range(n_classes):
+        held_out = np.isin(np.flatnonzero(codes == label), test)
+        runs = np.flatnonzero(np.diff(held_out.astype(int)) == 1).size + int(held_out[0])
+        assert 7 <= runs <= held_out.sum() / 25  # ten runs or more, of up to 50 rows; neighbours may touch
+        quarters = [part.mean() for part in np.array_split(held_out, 4)]
+        assert min(quarters) > 0.05
+
+
+def test_what_kin_of_rows_share_is_no_help_on_the_hold_out(rng):
+    """Each film has 20 reviews, one after the other, its own name and its own verdict: names must not seem worth learning.
+
+    At random, each film's reviews would be on both sides.
+    """
+    films, reviews = 300, 20
+    film = np.repeat(np.arange(films), reviews)
+    y = np.repeat(rng.random(films) < 0.5, reviews) ^ (rng.random(len(film)) < 0.2)
+    tone = rng.normal(size=(len(film), 3)) + 0.5 * np.where(y, 1.0, -1.0)[:, None]
+    X = sparse.hstack([sparse.csr_array(tone), sparse.csr_array(np.eye(films)[film])]).tocsr()
+    groups = np.repeat(["tone", "names"], [3, films])
+    strengths = {}
+    for name, order in (("neighbours", np.arange(len(film))), ("shuffled", rng.permutation(len(film)))):
+        model = LogisticRegression(groups=groups, tuner="gradient", cv=None).fit(X[order], y[order])
+        strengths[name] = model.strengths_["names"]
+    assert strengths["neighbours"] > 20.0 * strengths["shuffled"]
 
 
 @pytest.mark.parametrize(

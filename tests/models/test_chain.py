@@ -126,6 +126,15 @@ def test_threads_give_the_same_bits(rng):
     np.testing.assert_array_equal(one.hessian_at(weights)(v), two.hessian_at(weights)(v))
 
 
+@pytest.mark.parametrize("all_pairs", [False, True])
+def test_frequent_features_come_first(all_pairs, rng):
+    data = made(rng, n_labels=5, unknown=0.3)
+    layout = layout_of(data, 1, all_pairs=all_pairs)
+    n_uses = np.bincount(data.features, minlength=data.n_features)
+    for part in (layout.pair_features[: layout.n_dense_pairs], layout.pair_features[layout.n_dense_pairs :]):
+        assert (np.diff(n_uses[part]) <= 0).all()
+
+
 def test_only_pairs_that_are_seen_have_weights(rng):
     data = made(rng, unknown=0.3)
     layout = layout_of(data, 2)

@@ -46,6 +46,8 @@ def check(made, found, rng):
         np.testing.assert_allclose(found.solve(right), inverse @ right, **close)
         np.testing.assert_array_equal(right, before)
     np.testing.assert_allclose(found.diagonal, np.diag(inverse), **close)
+    by_weight = rng.normal(size=len(inverse))
+    np.testing.assert_allclose(found.squares_times(by_weight), np.square(inverse) @ by_weight, **close)
     assert found.log_determinant == pytest.approx(np.linalg.slogdet(made.matrix)[1], rel=1e-9)
     between = made.rows @ inverse @ made.rows.T
     np.testing.assert_allclose(found.leverages, np.diag(between), **close)

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from tests import problems
 
 from tikhon.models import sparse_rows as module
+from tikhon.models.design import Design
 from tikhon.models.logistic import Logistic
 from tikhon.models.softmax import Softmax
 from tikhon.models.sparse_rows import SparseRows, sparse_rows
@@ -20,15 +21,19 @@ def made(rng, n=23, p=17):
     return sp.csr_array(dense)
 
 
+@pytest.mark.parametrize("by_columns", [True, False])
 @pytest.mark.parametrize("n_vectors", [None, 1, 3, 5])
-def test_products_equal_scipy(n_vectors, rng):
+def test_products_equal_scipy(n_vectors, by_columns, rng, monkeypatch):
     X = made(rng)
+    if not by_columns:
+        monkeypatch.setattr(module, "TRANSPOSE_BYTES", 0)
     rows = SparseRows(X)
     shape = () if n_vectors is None else (n_vectors,)
     v, r = rng.normal(size=(X.shape[1], *shape)), rng.normal(size=(X.shape[0], *shape))
     np.testing.assert_allclose(rows.times(v), X @ v, atol=1e-13)
     np.testing.assert_allclose(rows.times(np.asfortranarray(v)), X @ v, atol=1e-13)
     np.testing.assert_allclose(rows.transpose_times(r), X.T @ r, atol=1e-13)
+    np.testing.assert_array_equal(rows.column_counts(), np.count_nonzero(X.toarray(), axis=0))
     if n_vectors is not None:
         np.testing.assert_allclose(rows.squares_times(r), X.power(2).T @ r, atol=1e-13)
 
@@ -61,3 +66,10 @@ def test_models_do_not_change(model, rng, monkeypatch):
     np.testing.assert_allclose(compiled.hessian_at(weights)(v), plain.hessian_at(weights)(v), atol=1e-12)
     np.testing.assert_allclose(compiled.baseline_curvature(), plain.baseline_curvature(), atol=1e-12)
     check_objective(compiled, rng)
+
+
+@pytest.mark.parametrize("least", [1, 10**6])
+def test_stored_zeros_have_no_units(least, monkeypatch):
+    monkeypatch.setattr(module, "LEAST_STORED", least)
+    zeros = sp.csr_array((np.zeros(3), [0, 1, 0], [0, 2, 3]), shape=(2, 2))
+    assert Design(zeros, fit_intercept=True).weight_units(1) is None

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib
@@ -11,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tikhon.errors import InputError, MissingExtra
-from tikhon.report import plot_grid, plot_strengths, plot_trace
+from tikhon.report import plot_grid, plot_pooling, plot_strengths, plot_trace
 from tikhon.report.canvas import png_bytes
 from tikhon.results import Step, TuneResult
 
@@ -212,3 +213,24 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"tikhon\[plot\]"):
         plot_strengths({"a": 1.0})
+
+
+@pytest.mark.parametrize("n_groups", [2, 30, 60])
+def test_departures_are_drawn_around_the_common_strength(n_groups: int) -> None:
+    result = make_result(n_groups)
+    common = 0.5
+    ratios = {name: strength / common for name, strength in result.strengths.items()}
+    figure = plot_pooling(replace(result, extras={"pooling": {"common_strength": common, "ratios": ratios}}))
+    assert_nothing_is_cut(figure)
+    (axes,) = figure.axes
+    values = sorted(ratios.values())
+    line = next(
+        line for line in axes.lines if line.get_marker() == "o" or (n_groups == 60 and len(line.get_xdata()) == 60)
+    )
+    np.testing.assert_allclose(line.get_ydata() if n_groups == 60 else line.get_xdata(), values)
+    assert axes.get_legend().get_texts()[0].get_text() == "common strength: 0.5"
+
+
+def test_without_a_common_strength_there_are_no_departures() -> None:
+    with pytest.raises(InputError, match="tune several groups with 'auto'"):
+        plot_pooling(make_result(3))

@@ -45,6 +45,21 @@ def test_rosenbrock_is_solved_in_a_number_of_steps_like_scipys():
     assert n <= 3 * theirs.nfev
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_pairs_in_single_precision_lead_to_the_same_minimum(scale, rng):
+    function = quadratic(rng, 30)
+    metric = np.full(30, 1.0 / scale)
+    start = rng.normal(size=30)
+    (double, n_double), (single, n_single) = (
+        run(Descent(metric=metric, single=single), function, start, tol=1e-6) for single in (False, True)
+    )
+    assert np.abs(single.gradient).max() <= 1e-6
+    assert single.value == pytest.approx(double.value, rel=1e-12)
+    assert n_single <= 1.5 * n_double
+    assert all(pair.dtype == np.float32 for pair in (*single.moves, *single.changes))
+    assert single.x.dtype == single.direction.dtype == np.float64
+
+
 @pytest.mark.parametrize("method", ["quasi-newton", "conjugate-gradient"])
 def test_a_state_saved_and_restored_goes_on_with_the_same_bits(method, rng):
     function = quadratic(rng, 5)

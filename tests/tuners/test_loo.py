@@ -128,7 +128,9 @@ def test_settling_stays_near_the_natural_strengths_with_a_group_of_noise(model, 
     problem = problems.problem(model, rng, ["signal"] * 3 + ["noise"] * 3, n=300)
     natural = natural_strengths(problem.objective, problem.groups)
     lower, upper = settling.bounds(natural, natural * 2.0**-16, natural * 2.0**20)
-    strengths, weights = settle(curved.evaluator(problem, "leave_one_out"), 10.0 * natural, (lower, upper))
+    strengths, weights = settle(
+        curved.evaluator(problem, "leave_one_out"), problem.groups, 10.0 * natural, (lower, upper)
+    )
     assert (strengths >= lower).all()
     assert (strengths <= upper).all()
     assert (upper <= 500.0 * natural).all()

@@ -7,6 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from tests import problems
 
+from tikhon import LogisticRegression
+from tikhon.errors import TuningWarning
 from tikhon.models import LeastSquares, NoiseIntegrated
 from tikhon.solvers import Newton
 from tikhon.testing import check_objective
@@ -110,3 +112,22 @@ def test_weights_that_vanish_are_announced(rng):
     result = MM(alpha=1e6).tune(problem)
     assert any("shrank to nearly nothing" in warning for warning in result.warnings)
     assert not any("shrank" in warning for warning in MM().tune(problem).warnings)
+
+
+@pytest.mark.parametrize("tuner", ["mm", "direct"])
+def test_a_group_that_vanishes_against_the_data_is_named(tuner):
+    """In small units their weights would have to be large, which the prior does not expect."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 21))
+    y = 2.0 * X[:, 0] + X[:, 1:].sum(axis=1) + rng.normal(size=300) > 0
+    X[:, 1:] *= 0.01
+    with pytest.warns(TuningWarning, match=r"the weights of 'small' shrank to nearly nothing, though the data speak"):
+        LogisticRegression(groups={"one": [0], "small": range(1, 21)}, tuner=tuner).fit(X, y)
+
+
+def test_a_group_of_noise_vanishes_without_a_word(rng):
+    X = rng.normal(size=(300, 81))
+    y = 2.0 * X[:, 0] + rng.normal(size=300) > 0
+    model = LogisticRegression(groups={"one": [0], "noise": range(1, 81)}, tuner="mm").fit(X, y)
+    assert model.strengths_["noise"] > 25.0  # 40 were all weights 0
+    assert model.tuning_.warnings == ()

@@ -73,7 +73,7 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         How sequences are split for tuners that need hold-out data; None is one hold-out part. "auto" is one for
         ``tuner="auto"`` with 5,000 sequences or more, else five folds.
     validation_fraction : float, default=0.2
-        The part of the sequences in the hold-out, with ``cv=None``.
+        The part of the sequences in the hold-out, with ``cv=None``; runs of neighbours are held out together.
     rescale : {"none", "n"}, default="none"
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"

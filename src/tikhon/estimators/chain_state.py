@@ -71,11 +71,13 @@ def _within(numbers: NDArray[Any], count: int) -> bool:
 
 
 def _grouped(layout: Layout) -> bool:
-    """Pairs of one feature stand together, in the order of features, and are all dense or all listed."""
-    split = layout.n_dense_pairs
-    dense, listed = layout.pair_features[:split], layout.pair_features[split:]
-    ordered = all(bool((np.diff(part) >= 0).all()) for part in (dense, listed))
-    return ordered and not np.intersect1d(dense, listed).size
+    """Pairs of one feature stand together, and are all dense or all listed."""
+    features, split = layout.pair_features, layout.n_dense_pairs
+    begins = np.ones(len(features), bool)
+    begins[1:] = features[1:] != features[:-1]
+    if split < len(features):
+        begins[split] = True
+    return int(begins.sum()) == len(np.unique(features))
 
 
 def _packed(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -96,7 +96,8 @@ def checked_parameters(estimator: Any) -> None:
         raise InputError(f"tol={estimator.tol!r}: write None or a number between 0 and 1")
     if not _is_count(estimator.max_iter):
         raise InputError(f"max_iter={estimator.max_iter!r}: write a whole number, 1 or larger")
-    seeded(estimator.random_state)
+    if estimator.random_state is not None:
+        seeded(estimator.random_state)
     jobs = estimator.n_jobs
     if jobs is not None and jobs != -1 and not _is_count(jobs):
         raise InputError(f"n_jobs={jobs!r}: write None or -1 for all cores, or a whole number, 1 or larger")

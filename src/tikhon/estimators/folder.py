@@ -87,7 +87,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds, for
         ``tuner="auto"`` and 5,000 molecules or more one hold-out part.
     validation_fraction : float, default=0.2
-        The part of the molecules in the hold-out, with ``cv=None``.
+        The part of the molecules in the hold-out, with ``cv=None``; runs of neighbours are held out together.
     rescale : {"none", "n"}, default="none"
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"

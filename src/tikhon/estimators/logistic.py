@@ -57,7 +57,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         class has fewer rows; classes of a single row are never held out. None: one hold-out. "auto": five folds, but
         ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value; given splits it always uses.
     validation_fraction : float, default=0.2
-        The part of the rows in the hold-out, with ``cv=None``.
+        The part of the rows in the hold-out, with ``cv=None``; runs of neighbours are held out together.
     rescale : {"none", "n"}, default="none"
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of the
         sums of weights.
@@ -100,12 +100,12 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     >>> import numpy as np
     >>> from tikhon import LogisticRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(300, 12))
+    >>> X = rng.normal(size=(300, 62))
     >>> y = np.where(X[:, 0] - X[:, 1] + rng.logistic(size=300) > 0, "yes", "no")
-    >>> model = LogisticRegression(groups={"signal": [0, 1], "noise": range(2, 12)}).fit(X, y)
+    >>> model = LogisticRegression(groups={"signal": [0, 1], "noise": range(2, 62)}).fit(X, y)
     >>> model.strengths_["noise"] > 10 * model.strengths_["signal"]
     True
-    >>> model.predict(np.eye(2, 12)).tolist()
+    >>> model.predict(np.eye(2, 62)).tolist()
     ['yes', 'no']
     """
 

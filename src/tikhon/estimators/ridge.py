@@ -67,7 +67,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         hold-out. "auto": five folds, but ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value;
         given splits it always uses.
     validation_fraction : float, default=0.2
-        The part of the rows in the hold-out, with ``cv=None``.
+        The part of the rows in the hold-out, with ``cv=None``; runs of neighbours are held out together.
     rescale : {"none", "n"}, default="none"
         Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of the
         sums of weights.

@@ -20,6 +20,9 @@ from tikhon.objective import Pair, Rows, Vector
 Indices: TypeAlias = NDArray[np.intp]
 Split: TypeAlias = tuple[Indices, Indices]
 
+LONGEST_RUN = 50  # rows of a class that are held out together
+LEAST_RUNS = 10  # that a class's hold-out is made of, or single rows
+
 
 def make_splits(
     cv: Any,
@@ -34,7 +37,7 @@ def make_splits(
     """Pairs of training and hold-out rows, and notes on what was adjusted. ``codes`` are class numbers, if any.
 
     - a number: that many folds, shuffled, stratified by class;
-    - ``None``: one hold-out of ``validation_fraction`` of the rows, stratified by class;
+    - ``None``: one hold-out of ``validation_fraction`` of the rows, in runs of neighbours, stratified by class;
     - a splitter with ``split(X, y)``, or an iterable of (train, test) pairs of row numbers: as they are.
     """
     rows = np.flatnonzero(row_weights > 0)
@@ -95,7 +98,12 @@ def _folds(
 
 
 def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -> NDArray[np.bool_]:
-    """A mask: of each class with two rows or more about the fraction, at least one and never all."""
+    """A mask: of each class with two rows or more about the fraction, at least one and never all.
+
+    Neighbours often belong together: reviews of one film, sentences of one document, days of one patient. Rows held out at
+    random would leave their kin to train on, and the hold-out would reward what is learned of these by heart. So runs of
+    rows of a class that follow one another are held out, from all over the data.
+    """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise InputError(f"validation_fraction={fraction!r}: write a number between 0 and 1")
     held_out = np.zeros(len(strata), bool)
@@ -103,13 +111,24 @@ def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -
         members = np.flatnonzero(strata == label)
         if len(members) > 1:
             size = int(np.clip(round(float(fraction) * len(members)), 1, len(members) - 1))
-            held_out[random.permutation(members)[:size]] = True
+            held_out[_in_runs(members, size, random)[:size]] = True
     if not held_out.any():
         raise InputError(
             f"n_samples = {len(strata)}: there is nothing to hold out, since every class has a single row; set "
             "tuner=None or a tuner without hold-out data"
         )
     return held_out
+
+
+def _in_runs(members: Indices, size: int, random: np.random.RandomState) -> Indices:
+    """The members, of which the first ``size`` are runs of neighbours, one from each of as many stretches of the data."""
+    length = int(np.clip(size // LEAST_RUNS, 1, LONGEST_RUN))
+    runs = np.arange(len(members)) // length
+    n_runs, n_chosen = int(runs[-1]) + 1, -(-size // length)
+    stretches = np.linspace(0, n_runs, n_chosen + 1).astype(int)
+    place = n_chosen + random.permutation(n_runs)
+    place[random.randint(stretches[:-1], stretches[1:])] = random.permutation(n_chosen)
+    return members[np.argsort(place[runs], kind="stable")]
 
 
 def _given(cv: Any, X: Any, y: Any, n_rows: int) -> list[Split]:

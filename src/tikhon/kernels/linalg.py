@@ -1,10 +1,14 @@
 """Dense factorisations, straight to LAPACK: the wrappers of scipy cost more than small problems do."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 Matrix = NDArray[np.float64]
+
+BLOCK = 128  # rows and columns that fit into the cache
 
 
 def cholesky(matrix: Matrix) -> Matrix:
@@ -36,9 +40,28 @@ def cholesky_inverse(factor: Matrix) -> Matrix:
     inverse, info = lapack.dpotri(factor, lower=1)
     if info != 0:
         raise np.linalg.LinAlgError(f"the factor's diagonal entry {info} is 0")
-    lower = np.tril(inverse)
-    lower += np.tril(inverse, -1).T
-    return np.asarray(lower)
+    mirror(inverse)
+    return np.asarray(inverse)
+
+
+def add_squares(gram: Matrix, rows: Matrix) -> None:
+    """Add X'X of rows in C order to the lower triangle of a matrix in Fortran order, in place."""
+    if rows.shape[0] > 0 and gram.shape[0] > 0:
+        blas.dsyrk(1.0, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+
+
+def mirror(lower: Matrix) -> None:
+    """Copy the lower triangle to the upper one in place: in blocks, or memory is read against its order."""
+    for start in range(0, len(lower), BLOCK):
+        rows, rest = slice(start, start + BLOCK), slice(start + BLOCK, None)
+        corner = lower[rows, rows]
+        np.copyto(corner, corner.T.copy(), where=_above_diagonal(len(corner)))
+        lower[rows, rest] = lower[rest, rows].T
+
+
+@lru_cache(maxsize=BLOCK)
+def _above_diagonal(size: int) -> NDArray[np.bool_]:
+    return np.triu(np.ones((size, size), dtype=bool), 1)
 
 
 def triangular_solve(factor: Matrix, right: Matrix) -> Matrix:

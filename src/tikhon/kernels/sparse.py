@@ -74,3 +74,10 @@ def transposed_product(values: Array, columns: Index, pointers: NDArray[np.int64
         weight = vector[i]
         for q in range(np.uint64(pointers[i]), np.uint64(pointers[i + 1])):
             out[columns[q]] += values[q] * weight
+
+
+@compiled
+def count_columns(columns: Index, counts: NDArray[np.int64]) -> None:
+    """Adds to ``counts`` how often each column is there; numpy would first copy the columns as 64-bit numbers."""
+    for q in range(len(columns)):
+        counts[columns[q]] += 1

@@ -123,6 +123,17 @@ class Chain:
         loss, total = reduce(summed, mapped(one, self._work(), self.n_threads))
         return float(loss), self.layout.collected(total)
 
+    def row_losses(self, weights: Vector) -> Vector:
+        scores, into = self.layout.scores(weights), self.layout.zeros()
+        table = edge_table(scores.edges, self.layout.n_labels)
+
+        def one(place: int) -> float:
+            return gradient_pass(
+                place, place + 1, self._tokens, self.layout.lists, scores, table, self.row_weights, into
+            )
+
+        return np.array([one(int(place)) for place in np.flatnonzero(self.row_weights)])
+
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the weights in the form that the kernels want, nothing of the size of the data."""
         scores = self.layout.scores(weights)

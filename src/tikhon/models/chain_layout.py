@@ -2,7 +2,8 @@
 
 Weights, in this order: those of the pairs of *dense* features (seen with many labels) feature by feature, those of the
 pairs of the other features, label pairs (order 1), label triples (order 2). The kernels want the first in a table and
-the rest as they are; so no weight is moved twice.
+the rest as they are; so no weight is moved twice. Frequent features come first, so that the weights that most tokens need
+share cache lines and pages.
 """
 
 from dataclasses import dataclass
@@ -78,13 +79,19 @@ class Layout:
         return _distinct(self.pair_features[: self.n_dense_pairs])
 
     @cached_property
+    def _listed_features(self) -> NDArray[np.int32]:
+        """Their numbers, in the order of the lists; those without any weight have the last ones, which are empty."""
+        without = np.ones(self.n_features, bool)
+        without[self.pair_features] = False
+        listed = _distinct(self.pair_features[self.n_dense_pairs :])
+        return np.concatenate([listed, np.flatnonzero(without).astype(np.int32)])
+
+    @cached_property
     def _row_of(self) -> NDArray[np.uint32]:
         """Of each feature, its row in the table or its list."""
         rows = np.empty(self.n_features, np.uint32)
-        listed = np.ones(self.n_features, bool)
-        listed[self.dense_features] = False
-        rows[self.dense_features] = np.arange(len(self.dense_features))
-        rows[listed] = np.arange(self.n_features - len(self.dense_features))
+        for features in (self.dense_features, self._listed_features):
+            rows[features] = np.arange(len(features))
         return rows
 
     @cached_property
@@ -96,8 +103,7 @@ class Layout:
     @cached_property
     def lists(self) -> Lists:
         listed = slice(self.n_dense_pairs, None)
-        n_lists = self.n_features - len(self.dense_features)
-        lengths = np.bincount(self._row_of[self.pair_features[listed]], minlength=n_lists)
+        lengths = np.bincount(self._row_of[self.pair_features[listed]], minlength=len(self._listed_features))
         return Lists(
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32), self.pair_labels[listed].astype(np.uint16)
         )
@@ -115,12 +121,10 @@ class Layout:
     def squares(self, tokens: Tokens, row_weights: Vector) -> Vector:
         """Of each feature, the weighted sum of the squares of its values."""
         dense = np.zeros(len(self.dense_features))
-        listed = np.zeros(self.n_features - len(dense))
+        listed = np.zeros(len(self._listed_features))
         add_squares(tokens, row_weights, dense, listed)
-        is_listed = np.ones(self.n_features, bool)
-        is_listed[self.dense_features] = False
         squares = np.empty(self.n_features)
-        squares[self.dense_features], squares[is_listed] = dense, listed
+        squares[self.dense_features], squares[self._listed_features] = dense, listed
         return squares
 
     # Weights to the forms that the kernels want, and back.
@@ -180,11 +184,14 @@ class Layout:
 def layout_of(data: Sequences, order: int, *, all_pairs: bool = False) -> Layout:
     """Weights for the pairs, and the transitions, that are seen in the data, or for all there could be."""
     features, labels = _all_pairs(data) if all_pairs else _seen_pairs(data)
-    counts = np.bincount(features, minlength=data.n_features)
-    dense = counts[features] >= MANY_LABELS
-    order_of_pairs = np.concatenate([np.flatnonzero(dense), np.flatnonzero(~dense)])
+    is_dense = np.bincount(features, minlength=data.n_features) >= MANY_LABELS
+    n_uses = np.bincount(data.features, minlength=data.n_features)
+    rank = np.empty(data.n_features, np.int64)
+    rank[np.lexsort((-n_uses, ~is_dense))] = np.arange(data.n_features)
+    order_of_pairs = np.argsort(rank[features], kind="stable")
     return Layout(
-        data.n_features, data.n_labels, order, features[order_of_pairs], labels[order_of_pairs], int(dense.sum()),
+        data.n_features, data.n_labels, order, features[order_of_pairs], labels[order_of_pairs],
+        int(is_dense[features].sum()),
         tuple(_transitions(data, 1 + back, all_pairs) for back in range(1, order + 1)),
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.models.design import Design
-from tikhon.objective import Matrix
+from tikhon.models.design import Design, pair_products
+from tikhon.objective import Matrix, Vector
 
 PRODUCT_BYTES = 2**26  # of the products of all pairs of columns, kept once for a whole tuning
 
@@ -56,17 +56,11 @@ class ByProducts(ClassBlocks):
     @cached_property
     def _products(self) -> Matrix:
         """Pairs of columns x n."""
-        q, start = self.design.width, 0
-        X = np.ascontiguousarray(self.design.block(slice(None)).T)
-        products = np.empty((len(self._columns), X.shape[1]))
-        for j in range(q):
-            np.multiply(X[j:], X[j], out=products[start : start + q - j])
-            start += q - j
-        return products
+        return pair_products(self.design.block(slice(None)))
 
     def gram(self, pairs: Matrix) -> Matrix:
         q, m = self.design.width, self.m
-        sums = self._products @ pairs.T
+        sums = (pairs @ self._products.T).T  # twice as fast as the other way round
         blocks = sums[self._columns.position[None, :, None, :], self.classes.position[:, None, :, None]]
         return np.asfortranarray(blocks.reshape(m * q, m * q))
 
@@ -88,8 +82,7 @@ class ByRowBlocks(ClassBlocks):
         for rows in self.design.blocks(q):
             X = self.design.block(rows)
             for pair, (k, other) in enumerate(zip(self.classes.first, self.classes.second, strict=True)):
-                block = (X * pairs[pair, rows, None]).T @ X
-                matrix[k * q : (k + 1) * q, other * q : (other + 1) * q] += block
+                matrix[k * q : (k + 1) * q, other * q : (other + 1) * q] += _weighted_squares(X, pairs[pair, rows])
         for k, other in zip(self.classes.first, self.classes.second, strict=True):
             matrix[other * q : (other + 1) * q, k * q : (k + 1) * q] = matrix[
                 k * q : (k + 1) * q, other * q : (other + 1) * q
@@ -106,6 +99,16 @@ class ByRowBlocks(ClassBlocks):
                 found[start : start + m - k, rows] = np.einsum("ilj,ij->li", product, X)
                 start += m - k
         return found
+
+
+def _weighted_squares(X: Matrix, weights: Vector) -> Matrix:
+    """X' diag(w) X: at half the price where the weights have one sign, as the curvatures of softmax do."""
+    if weights.min(initial=0.0) < 0.0 < weights.max(initial=0.0):
+        mixed: Matrix = (X * weights[:, None]).T @ X
+        return mixed
+    scaled = X * np.sqrt(np.abs(weights))[:, None]
+    squares: Matrix = scaled.T @ scaled  # numpy calls syrk for this
+    return squares if weights.max(initial=0.0) > 0.0 else -squares
 
 
 def class_blocks(design: Design, m: int) -> ClassBlocks:

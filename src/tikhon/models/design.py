@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tikhon.kernels.linalg import add_squares, mirror
 from tikhon.models.sparse_pairs import SparsePairs, sparse_pairs
 from tikhon.models.sparse_rows import SparseRows, sparse_rows
 from tikhon.objective import Matrix, Product, Vector
 
 Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
 BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what stays in the cache
+WIDE, NARROW = 120, 26  # columns from which, and up to which, products take another form
 MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
@@ -47,7 +49,7 @@ class Design:
         """Columns of X, and the one of ones."""
         return self.n_columns + self.fit_intercept
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         return bool(sp.issparse(self.X))
 
@@ -73,12 +75,13 @@ class Design:
         """
         if not self.is_sparse or self.X.nnz == 0:
             return None
-        sizes = np.abs(self.X.data)
-        if sizes.max() <= FAR_APART * sizes.min():
-            return None
-        counts, squares = (np.bincount(self.X.indices, w, self.n_columns) for w in (None, np.square(sizes)))
+        compiled = self._rows
+        counts = np.bincount(self.X.indices, minlength=self.n_columns) if compiled is None else compiled.column_counts()
+        squares = self._squares_times(np.ones((self.n_rows, 1)))[:, 0]
         units = np.sqrt(np.divide(squares, counts, out=np.zeros(self.n_columns), where=counts > 0))
         used = units > 0.0
+        if not used.any():  # all entries are stored zeros
+            return None
         return np.where(used, units, 1.0) if units.max() > FAR_APART * units[used].min() else None
 
     def scores(self, weights: Vector) -> Vector:
@@ -94,6 +97,8 @@ class Design:
     def _times(self, v: Matrix) -> Matrix:
         """X v for one or many columns, real or complex."""
         rows = self._rows
+        if not self.is_sparse and v.ndim == 2 and self.n_columns >= WIDE:
+            return np.ascontiguousarray((v.T @ self.X.T).T)  # BLAS is faster where the short side comes first
         product: Matrix = self.X @ v if rows is None or v.dtype != np.float64 else rows.times(v)
         return product
 
@@ -137,24 +142,52 @@ class Design:
         """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
         if self._pairs is not None:
             return self._pairs.gram(curvature)
+        if not self.is_sparse:
+            return self._dense_gram(np.sqrt(curvature))
         p = self.n_columns
         gram = np.empty((self.width, self.width), order="F")
-        if self.is_sparse:
-            scaled = sp.csr_array(
-                (self.X.data * np.repeat(curvature, np.diff(self.X.indptr)), self.X.indices, self.X.indptr),
-                shape=self.X.shape,
-            )
-            gram[:p, :p] = (self.X.T @ scaled).toarray()
-        else:
-            gram[:p, :p] = 0.0
-            root = np.sqrt(curvature)[:, None]
-            for rows in self.blocks():
-                scaled = self.X[rows] * root[rows]
-                gram[:p, :p] += scaled.T @ scaled  # numpy calls syrk for this
+        scaled = sp.csr_array(
+            (self.X.data * np.repeat(curvature, np.diff(self.X.indptr)), self.X.indices, self.X.indptr),
+            shape=self.X.shape,
+        )
+        gram[:p, :p] = (self.X.T @ scaled).toarray()
         if self.fit_intercept:
             gram[p, :p] = gram[:p, p] = self.X.T @ curvature
             gram[p, p] = curvature.sum()
         return gram
+
+    def _dense_gram(self, root: Vector) -> Matrix:
+        """From rows times the roots of their curvatures, block by block."""
+        gram = np.zeros((self.width, self.width), order="F")
+        scaled = np.empty((0, self.width))
+        for rows in self.blocks():
+            size = rows.stop - rows.start
+            if len(scaled) < size:
+                scaled = np.empty((size, self.width))
+            block = scaled[:size]
+            np.multiply(self.X[rows], root[rows, None], out=block[:, : self.n_columns])
+            if self.fit_intercept:
+                block[:, -1] = root[rows]
+            add_squares(gram, block)
+        mirror(gram)
+        return gram
+
+    def grams(self, curvatures: Matrix) -> NDArray[np.float64]:
+        """The Gram matrices of several curvatures, one per column: K x q x q.
+
+        Of few columns all products of two are formed, in blocks that stay in the cache, for one product of matrices instead of
+        many small ones.
+        """
+        q, K = self.width, curvatures.shape[1]
+        if self.is_sparse or q > NARROW:
+            return np.array([self.gram(curvature) for curvature in curvatures.T])
+        first, second = np.triu_indices(q)
+        sums = np.zeros((K, len(first)))
+        for rows in self.blocks(4 * len(first)):
+            sums += curvatures[rows].T @ pair_products(self.block(rows)).T
+        grams = np.empty((K, q, q))
+        grams[:, first, second] = grams[:, second, first] = sums
+        return grams
 
     @cached_property
     def _pairs(self) -> SparsePairs | None:
@@ -259,6 +292,17 @@ class Design:
         size = max(1, BLOCK_BYTES // (8 * max(width, self.n_columns, 1)))
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
+
+
+def pair_products(rows: Matrix) -> Matrix:
+    """x_ij x_il of all pairs of columns j <= l: pairs x n, in the order of ``numpy.triu_indices``."""
+    columns, start = np.ascontiguousarray(rows.T), 0
+    q = len(columns)
+    products = np.empty((q * (q + 1) // 2, columns.shape[1]))
+    for j in range(q):
+        np.multiply(columns[j:], columns[j], out=products[start : start + q - j])
+        start += q - j
+    return products
 
 
 def floored(diagonal: Matrix) -> Matrix:

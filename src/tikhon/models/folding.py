@@ -50,7 +50,7 @@ class _Folded(NamedTuple):
 class _Point(NamedTuple):
     """What one pass at some weights tells."""
 
-    loss: float
+    losses: Vector  # of the molecules that count, times their weights
     gradient: Vector
     expected: Vector  # counts of features
     scales: dict[int, tuple[float, float]]  # of each molecule, free and constrained
@@ -133,7 +133,10 @@ class Folding:
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         point = self._point.at(weights)
-        return point.loss, point.gradient.copy()
+        return float(sum(point.losses.tolist())), point.gradient.copy()
+
+    def row_losses(self, weights: Vector) -> Vector:
+        return self._point.at(weights).losses.copy()
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         """About: the expected counts, as if features came independently and rarely. For a preconditioner that will do."""
@@ -142,7 +145,7 @@ class Folding:
     def _at(self, weights: Vector) -> _Point:
         flat = self._matrix @ weights
         scores = tables_of(flat)
-        loss, expected, given = 0.0, np.zeros_like(flat), np.zeros_like(flat)
+        losses, expected, given = [], np.zeros_like(flat), np.zeros_like(flat)
         scales = {}
 
         def one(place: int) -> tuple[_Folded, _Folded]:
@@ -155,15 +158,15 @@ class Folding:
 
         for place, (free, known) in self._mapped(one):
             a = float(self.row_weights[place])
-            loss += a * (free.log_z - known.log_z)
+            losses.append(a * (free.log_z - known.log_z))
             expected += a * free.uses
             given += a * known.uses
             scales[place] = free.scale, known.scale
-        if not np.isfinite(loss):
+        if not np.isfinite(losses).all():
             nothing = np.zeros(self.n_weights)
-            return _Point(np.inf, nothing, nothing, {})
+            return _Point(np.full(len(losses), np.inf), nothing, nothing, {})
         counts = np.asarray(self._matrix.T @ expected)
-        return _Point(loss, counts - self._matrix.T @ given, counts, scales)
+        return _Point(np.array(losses), counts - self._matrix.T @ given, counts, scales)
 
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the scales of the molecules; their tables are made anew for each product."""

@@ -53,6 +53,11 @@ class Inverse(ABC):
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         """Blocks of rows with H^-1 x_i in each."""
 
+    def squares_times(self, v: Vector) -> Vector:
+        """sum_k (H^-1)_jk^2 v_k, one per weight j."""
+        total = np.square(self.solve(np.eye(self.design.width))) @ v
+        return np.asarray(total)
+
     def squares(self, weights: Vector) -> Vector:
         """sum_k weights_k (x_i' H^-1 x_k)^2 for each row i, for weights >= 0: y_i' G y_i with G = X~' diag(weights) X~."""
         found = np.empty(self.design.n_rows)
@@ -92,6 +97,10 @@ class ByColumns(Inverse):
     @property
     def diagonal(self) -> Vector:
         return np.diag(self._inverse)
+
+    def squares_times(self, v: Vector) -> Vector:
+        product: Vector = np.square(self._inverse) @ v
+        return product
 
     @cached_property
     def leverages(self) -> Vector:

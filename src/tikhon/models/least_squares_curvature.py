@@ -8,7 +8,7 @@ import numpy as np
 from tikhon.models.design import Design
 from tikhon.models.inverse import Inverse
 from tikhon.models.one_score import CERTAIN, OneScoreCurvature, Pointwise
-from tikhon.objective import Criterion, Matrix, Vector
+from tikhon.objective import Criterion, Matrix, StrengthCriterion, Vector
 
 EPSILON = float(np.finfo(float).eps)
 LEAST_SQUARES_LEFT = 1e-12  # of the targets' squares: residuals below are rounding
@@ -54,12 +54,13 @@ class LeastSquaresCurvature:
     def leave_one_out(self) -> Criterion:
         shared = len(self.inverses) == 1
         parts = [slice(None)] if shared else [slice(t, t + 1) for t in range(self.target.shape[1])]
-        value, by_score, by_strength = 0.0, np.empty_like(self.residuals), np.empty_like(self.strength)
+        losses = np.zeros(len(self.residuals))
+        by_score, by_strength = np.empty_like(self.residuals), np.empty_like(self.strength)
         for part, inverse in zip(parts, self.inverses, strict=True):
             rows = OneScoreCurvature(self.design, self._pointwise(part), inverse)
             own, by_score[:, part], of_target = rows.leave_one_out()
-            value, by_strength[part] = value + own, of_target.T
-        return Criterion(value, self.design.adjoint_many(by_score), self._flat(by_strength))
+            losses, by_strength[part] = losses + own, of_target.T
+        return Criterion(float(losses.sum()), self.design.adjoint_many(by_score), self._flat(by_strength), losses)
 
     def leave_one_out_error(self, squares: Vector) -> float:
         """The estimated relative rounding error of ``leave_one_out``; ``squares`` are those of the columns, summed.
@@ -77,13 +78,41 @@ class LeastSquaresCurvature:
             error = max(error, EPSILON * condition * max(fitted, 1.0 / least))
         return error
 
+    def average_left_out(self) -> StrengthCriterion | None:
+        """Generalised cross-validation (Golub, Heath, Wahba 1979), for weights that are fitted exactly: for each target
+
+            V = 1/2 R / c^2,    c = 1 - tr(G H^-1) / n,    H = G + S,
+
+        with R the squared residuals, G the Gram matrix and n the summed row weights; dR / ds_j = 2 w_j (H^-1 S w)_j and
+        dc / ds_j = ((H^-1)_jj - sum_k s_k (H^-1)_jk^2) / n. None where as many weights as rows are decided by the data.
+        """
+        a = self.row_weights
+        n, squares = float(a.sum()), a[:, None] * np.square(self.residuals)
+        decided = self.strength.shape[1] - (self.strength * self._diagonals()).sum(axis=1)
+        left = 1.0 - decided / n
+        if not left.min() > 0.0:
+            return None
+        moved = self.design.by_output(self.solve(self._flat(self.strength * self.weights)), len(left))
+        each = self.inverses if len(self.inverses) > 1 else list(self.inverses) * len(left)
+        by_left = np.array(
+            [
+                (inverse.diagonal - inverse.squares_times(own)) / n
+                for inverse, own in zip(each, self.strength, strict=True)
+            ]
+        )
+        by_strength = (
+            self.weights * moved / np.square(left)[:, None] - (squares.sum(axis=0) / left**3)[:, None] * by_left
+        )
+        by_row = 0.5 * squares @ (1.0 / np.square(left))
+        return StrengthCriterion(float(by_row.sum()), self._flat(by_strength), 0.0, by_row)
+
     def _pointwise(self, part: slice) -> Pointwise:
         target, a = self.target[:, part], self.row_weights[:, None]
 
-        def loss_slope(scores: Matrix) -> tuple[float, Matrix]:
+        def loss_slope(scores: Matrix) -> tuple[Vector, Matrix]:
             residuals = scores - target
             slope = a * residuals
-            return 0.5 * float((slope * residuals).sum()), slope
+            return 0.5 * (slope * residuals).sum(axis=1), slope
 
         residuals = self.residuals[:, part]
         return Pointwise(target + residuals, a * residuals, self.row_weights, None, loss_slope)

@@ -92,6 +92,7 @@ class LeftOutSquares:
     value: float
     by_log_strength: Matrix  # one row per penalised column, or per axis; one column per target
     error: float
+    by_row: Vector  # what each row adds to the loss
 
 
 def _left_out(rows: CentredRows, rest: Vector, pull: Matrix) -> tuple[float, Matrix, Matrix]:
@@ -101,6 +102,11 @@ def _left_out(rows: CentredRows, rest: Vector, pull: Matrix) -> tuple[float, Mat
     rest = np.maximum(rest, np.finfo(float).tiny)[:, None]
     residual = pull / rest
     return 0.5 * float(np.square(residual).sum()), residual, residual / rest
+
+
+def _half_squares(residual: Matrix) -> Vector:
+    """Of each row, summed over the targets."""
+    return np.asarray(0.5 * np.square(residual).sum(axis=1))
 
 
 def _amplified(rows: CentredRows, rest: Vector, pull: Matrix) -> float:
@@ -140,7 +146,8 @@ def left_out_by_kernel(rows: CentredRows, strength: Vector) -> LeftOutSquares:
     value, residual, scaled_residual = _left_out(rows, rest, pull)
     moved = inverse @ scaled  # N B: Q is orthogonal to B
     slopes = (moved.T @ scaled_residual) * (scaled.T @ pull)
-    return LeftOutSquares(value, slopes - np.square(moved).T @ (residual * scaled_residual), error)
+    by_log_strength = slopes - np.square(moved).T @ (residual * scaled_residual)
+    return LeftOutSquares(value, by_log_strength, error, _half_squares(residual))
 
 
 def _inverted(rows: CentredRows, factor: Matrix, lift: float) -> tuple[Matrix, Vector, Matrix]:
@@ -257,7 +264,8 @@ class PrincipalAxes:
         """With N z_j = share_j z_j."""
         value, residual, scaled_residual = _left_out(self.rows, rest, pull)
         slopes = (Z.T @ scaled_residual) * pulled - squared.T @ (residual * scaled_residual)
-        return LeftOutSquares(value, (np.square(share) / strength)[:, None] * slopes, error)
+        by_log_strength = (np.square(share) / strength)[:, None] * slopes
+        return LeftOutSquares(value, by_log_strength, error, _half_squares(residual))
 
 
 def crowded(design: Design) -> bool:
@@ -288,7 +296,7 @@ class ClosedLeaveOneOut:
                 return found
         by_target = self._design.by_output(strength, self._target.shape[1])
         by_strength = np.zeros_like(by_target)
-        value, error, p = 0.0, 0.0, self._design.n_columns
+        value, error, by_row, p = 0.0, 0.0, np.zeros(self._design.n_rows), self._design.n_columns
         for part, rows in enumerate(self._parts(by_target)):
             targets = slice(part, part + rows.target.shape[1])
             chosen = np.flatnonzero(self._penalised[part])
@@ -298,10 +306,10 @@ class ClosedLeaveOneOut:
                 own, chosen = own[: len(one.by_log_strength)], chosen[: len(one.by_log_strength)]
             else:
                 one = left_out_by_kernel(rows, own)
-            value, error = value + one.value, max(error, one.error)
+            value, error, by_row = value + one.value, max(error, one.error), by_row + one.by_row
             by_strength[targets, chosen] = (one.by_log_strength / own[:, None]).T
         flat = np.append(by_strength[:, :p].ravel(), by_strength[:, p:].ravel())
-        return StrengthCriterion(value, flat, error)
+        return StrengthCriterion(value, flat, error, by_row)
 
     def _parts(self, by_target: Matrix) -> list[CentredRows]:
         """One for all targets where they have the same strengths, else one each."""

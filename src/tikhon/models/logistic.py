@@ -9,7 +9,7 @@ from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.pointwise import logistic_loss_probability
 from tikhon.models.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.flat import flat_directions
-from tikhon.models.inverse import inverse_cost
+from tikhon.models.inverse import fewer_rows, inverse_cost
 from tikhon.models.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
@@ -33,6 +33,7 @@ class Logistic:
         self._target, self._weight = y[rows], self.row_weights[rows]
         self._point = LastPoint(self._scores_losses_probabilities)
         self._value = LastPoint(self._loss_gradient)
+        self._gram = LastPoint(lambda weights: self._design.gram(self.curvature(weights)))
 
     @property
     def n_weights(self) -> int:
@@ -63,11 +64,19 @@ class Logistic:
         probability = self._point.at(weights)[2]
         return self._weight * probability * (1.0 - probability)
 
+    def row_losses(self, weights: Vector) -> Vector:
+        losses: Vector = self._point.at(weights)[1]
+        return self._weight * losses
+
     def hessian_at(self, weights: Vector) -> Product:
         curvature = self.curvature(weights)
         return lambda v: self._design.adjoint(curvature * self._design.scores(v))
 
     def baseline_weights(self) -> Vector:
+        return self._baseline.copy()
+
+    @cached_property
+    def _baseline(self) -> Vector:
         weights = np.zeros(self.n_weights)
         if self.fit_intercept and self._weight.sum() > 0:
             share = float(np.clip(np.average(self._target, weights=self._weight), RAREST, 1.0 - RAREST))
@@ -75,7 +84,11 @@ class Logistic:
         return weights
 
     def baseline_curvature(self) -> Vector:
-        return self._design.centred_squares(self.curvature(self.baseline_weights())[:, None])[0]
+        return self._baseline_curvature.copy()
+
+    @cached_property
+    def _baseline_curvature(self) -> Vector:
+        return self._design.centred_squares(self.curvature(self._baseline)[:, None])[0]
 
     def weight_units(self) -> Vector | None:
         return self._design.weight_units(1)
@@ -91,7 +104,9 @@ class Logistic:
         return self._design.gentle_tol
 
     def hessian_matrix(self, weights: Vector) -> Matrix:
-        return self._design.gram(self.curvature(weights))
+        """That of ``curvature_at``, if it is known: a tuning ends with the fit that it judged last. Folds keep none."""
+        known = self._gram.known(weights)
+        return self._design.gram(self.curvature(weights)) if known is None else known.copy(order="F")
 
     @cached_property
     def factor_cost(self) -> float:
@@ -111,8 +126,9 @@ class Logistic:
         loss, gradient = self._value.at(weights)
         scores, _, probability = self._point.at(weights)
         return logistic_curvature(
-            self._design, self._target, self._weight, scores, probability, weights, strength, loss, gradient
-        )
+            self._design, self._target, self._weight, scores, probability, weights, strength, loss, gradient,
+            None if fewer_rows(self._design) else self._gram.at(weights),
+        )  # fmt: skip
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         return flat_directions(self._design, self._weight, unpenalised, 1, common_shift=False)

@@ -33,8 +33,8 @@ class LogisticCurvature:
         return 1.0
 
     def leave_one_out(self) -> Criterion:
-        value, by_score, by_strength = self.rows.leave_one_out()
-        return Criterion(value, self.rows.design.adjoint(by_score[:, 0]), by_strength[:, 0])
+        losses, by_score, by_strength = self.rows.leave_one_out()
+        return Criterion(float(losses.sum()), self.rows.design.adjoint(by_score[:, 0]), by_strength[:, 0], losses)
 
     def evidence(self) -> Criterion:
         by_score = self.rows.determinant_by_score()
@@ -47,13 +47,14 @@ class LogisticCurvature:
 
 def logistic_curvature(
     design: Design, target: Vector, row_weights: Vector, scores: Vector, probability: Vector, weights: Vector,
-    strength: Vector, loss: float, gradient: Vector,
+    strength: Vector, loss: float, gradient: Vector, gram: Matrix | None,
 ) -> LogisticCurvature:  # fmt: skip
+    """``gram`` is the Hessian, where it is known."""
     curvature = row_weights * probability * (1.0 - probability)
 
-    def loss_slope(moved: Matrix) -> tuple[float, Matrix]:
+    def loss_slope(moved: Matrix) -> tuple[Vector, Matrix]:
         losses, there = logistic_loss_probability(moved[:, 0], target)
-        return float(row_weights @ losses), (row_weights * (there - target))[:, None]
+        return row_weights * losses, (row_weights * (there - target))[:, None]
 
     point = Pointwise(
         scores=scores[:, None],
@@ -62,5 +63,5 @@ def logistic_curvature(
         change=curvature * (1.0 - 2.0 * probability),
         loss_slope=loss_slope,
     )
-    rows = OneScoreCurvature(design, point, inverse_of(design, curvature, strength))
+    rows = OneScoreCurvature(design, point, inverse_of(design, curvature, strength, gram))
     return LogisticCurvature(weights, strength, loss, gradient, rows)

@@ -28,14 +28,14 @@ class Pointwise:
     slope: Matrix  # n x T, row weights included
     curvature: Vector  # n, row weights included
     change: Vector | None  # derivative of the curvature in the score; None where it is constant
-    loss_slope: Callable[[Matrix], tuple[float, Matrix]]  # the summed loss and its slopes at other scores
+    loss_slope: Callable[[Matrix], tuple[Vector, Matrix]]  # the losses of the rows and their slopes at other scores
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """The summed leave-one-out loss, and its derivatives by the rows' scores and by the leverages."""
+    """The leave-one-out losses of the rows, and the derivatives of their sum by the scores and by the leverages."""
 
-    value: float
+    losses: Vector
     by_score: Matrix  # n x T, at fixed leverages
     by_leverage: Matrix  # n x T: each target's part
 
@@ -45,11 +45,11 @@ def left_out(point: Pointwise, leverages: Vector, rest: Vector) -> LeftOut:
     h = leverages[:, None]
     rest = np.maximum(rest, CERTAIN)[:, None]
     move = point.slope / rest
-    value, slope = point.loss_slope(point.scores + h * move)
+    losses, slope = point.loss_slope(point.scores + h * move)
     by_score = slope / rest  # 1 + h c / rest: the score itself, and the slope that moves with it
     if point.change is not None:
         by_score = by_score + slope * move * np.square(h) / rest * point.change[:, None]
-    return LeftOut(value, by_score, slope * move / rest)
+    return LeftOut(losses, by_score, slope * move / rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,8 @@ class OneScoreCurvature:
     point: Pointwise
     inverse: Inverse
 
-    def leave_one_out(self) -> tuple[float, Matrix, Matrix]:
-        """Value, derivative by scores (n x T), derivative by strengths ((p + 1) x T).
+    def leave_one_out(self) -> tuple[Vector, Matrix, Matrix]:
+        """Losses of the rows; derivatives of their sum by scores (n x T) and by strengths ((p + 1) x T).
 
         A strength acts through the leverages: dh_i / ds_j = -(H^-1 x_i)_j^2; so do the curvatures, which move with the
         scores: dh_i / dc_k = -(x_i' H^-1 x_k)^2.
@@ -72,7 +72,7 @@ class OneScoreCurvature:
             # Slopes before and after a row is left out have the same sign, so these weights are not negative.
             by_curvature = -self.inverse.squares(found.by_leverage.sum(axis=1))
             by_score = by_score + (by_curvature * self.point.change)[:, None]
-        return found.value, by_score, -self.inverse.squared_responses(found.by_leverage)
+        return found.losses, by_score, -self.inverse.squared_responses(found.by_leverage)
 
     def determinant_by_score(self) -> Vector | None:
         """The derivative of log det H by the scores of the rows, where the curvature moves with them."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tikhon.models.design import Design, factor_products
 from tikhon.models.inverse import Inverse
 from tikhon.models.least_squares_curvature import LeastSquaresCurvature
-from tikhon.models.left_out_squares import PrincipalAxes, centred_rows
+from tikhon.models.left_out_squares import PrincipalAxes, centred_rows, crowded
 from tikhon.objective import Matrix, Product, StrengthCriterion, Vector
 
 MOST_BYTES = 2**28  # of the rotated rows, which are a second copy of the data
@@ -43,6 +43,9 @@ class ByAxes(Inverse):
     @cached_property
     def leverages(self) -> Vector:
         return self.design.squared_sums(self.diagonal)
+
+    def squares_times(self, v: Vector) -> Vector:
+        return v / np.square(self._diagonal)
 
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         for rows in self.design.blocks():
@@ -134,9 +137,23 @@ class RotatedLeastSquares:
             by_strength[:, : len(found.by_log_strength)] = found.by_log_strength.T / common_strength
             p = self._design.n_columns
             flat = np.append(by_strength[:, :p].ravel(), by_strength[:, p:].ravel())
-            return StrengthCriterion(found.value, flat, found.error)
+            return StrengthCriterion(found.value, flat, found.error, found.by_row)
 
         return at
+
+    def average_left_out(self, strength: Vector) -> StrengthCriterion | None:
+        if crowded(self._design):
+            return None
+        own = self._design.by_output(strength, self.n_targets)
+        by_target = self._cross / (self._squares + own)
+        p = self._design.n_columns
+        weights = np.append(by_target[:, :p].ravel(), by_target[:, p:].ravel())
+        return self.curvature_at(weights, strength).average_left_out()
+
+    @cached_property
+    def _cross(self) -> Matrix:
+        """T x (p + 1)."""
+        return self._design.by_output(self._design.adjoint_many(self._weight[:, None] * self._target), self.n_targets)
 
     def noise_precision(self, loss: float) -> float:
         return float(self._weight.sum()) * self.n_targets / (2.0 * loss) if loss > 0.0 else 1.0

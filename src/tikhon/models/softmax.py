@@ -13,7 +13,7 @@ from tikhon.models.flat import flat_directions
 from tikhon.models.logistic import RAREST
 from tikhon.models.memo import LastPoint
 from tikhon.models.softmax_curvature import SoftmaxCurvature
-from tikhon.models.softmax_factor import SoftmaxFactor
+from tikhon.models.softmax_factor import SoftmaxFactor, curvature_pairs
 from tikhon.objective import Matrix, Product, Vector
 
 MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
@@ -44,6 +44,7 @@ class Softmax:
         self._target, self._weight = y[rows], self.row_weights[rows]
         self._point = LastPoint(self._scores_losses_probabilities)
         self._value = LastPoint(self._loss_gradient)
+        self._hessian = LastPoint(self._hessian_of_differences)
 
     @property
     def n_weights(self) -> int:
@@ -76,6 +77,10 @@ class Softmax:
     def probabilities(self, weights: Vector) -> Matrix:
         return self._point.at(weights)[2]
 
+    def row_losses(self, weights: Vector) -> Vector:
+        losses: Vector = self._point.at(weights)[1]
+        return self._weight * losses
+
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the n x K probabilities."""
         probability = self.probabilities(weights)
@@ -90,6 +95,10 @@ class Softmax:
         return product
 
     def baseline_weights(self) -> Vector:
+        return self._baseline.copy()
+
+    @cached_property
+    def _baseline(self) -> Vector:
         weights = np.zeros(self.n_weights)
         if self.fit_intercept and self._weight.sum() > 0:
             shares = np.bincount(self._target, self._weight, self.n_classes) / self._weight.sum()
@@ -98,7 +107,11 @@ class Softmax:
         return weights
 
     def baseline_curvature(self) -> Vector:
-        return self._design.centred_squares(self._curvature(self.baseline_weights()))[0]
+        return self._baseline_curvature.copy()
+
+    @cached_property
+    def _baseline_curvature(self) -> Vector:
+        return self._design.centred_squares(self._curvature(self._baseline))[0]
 
     def weight_units(self) -> Vector | None:
         return self._design.weight_units(self.n_classes)
@@ -128,8 +141,7 @@ class Softmax:
         """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""
         order, K = self._by_class, self.n_classes
         factors = []
-        for k, own in enumerate(strength[order].reshape(K, -1)):
-            block = self._design.gram(curvature[:, k])
+        for block, own in zip(self._design.grams(curvature), strength[order].reshape(K, -1), strict=True):
             # A trifle, since collinear columns may be unpenalised.
             block.flat[:: len(own) + 1] += own + 1e-10 * max(float(np.trace(block)) / len(own), float(own.max()))
             factors.append(cholesky(block))
@@ -192,7 +204,17 @@ class Softmax:
         return np.column_stack([coefficients, K * p + np.arange(K)]).ravel()
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
-        return self.curvature_at(weights, strength).solve
+        """With the Hessian of ``curvature_at``, if known: a tuning ends with the fit that it judged last. Folds keep none."""
+        known = self._hessian.known(weights)
+        hessian = self._hessian_of_differences(weights) if known is None else known.copy(order="F")
+        factor, order = SoftmaxFactor(hessian, strength[self._by_class].reshape(self.n_classes, -1)), self._by_class
+
+        def solve(v: Vector) -> Vector:
+            solution = np.empty_like(v)
+            solution[order] = factor.solve(v[order].reshape(self.n_classes, -1)).ravel()
+            return solution
+
+        return solve
 
     @cached_property
     def curvature_cost(self) -> float:
@@ -207,11 +229,14 @@ class Softmax:
         loss, gradient = self._value.at(weights)
         scores, _, probability = self._point.at(weights)
         by_class = strength[self._by_class].reshape(self.n_classes, -1)
-        factor = SoftmaxFactor(self._blocks, probability, self._weight, by_class)
+        factor = SoftmaxFactor(self._hessian.at(weights).copy(order="F"), by_class)
         return SoftmaxCurvature(
             self._blocks, self._target, self._weight, scores, probability, weights, strength, loss, gradient,
             self._by_class, factor,
         )  # fmt: skip
+
+    def _hessian_of_differences(self, weights: Vector) -> Matrix:
+        return self._blocks.gram(curvature_pairs(self._blocks, self.probabilities(weights), self._weight))
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         return flat_directions(self._design, self._weight, unpenalised, self.n_classes, common_shift=True)

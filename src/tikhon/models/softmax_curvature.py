@@ -23,9 +23,9 @@ Blocks = NDArray[np.float64]  # K x K x n: one matrix per row, the rows last, so
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLeftOut:
-    """The summed leave-one-out loss and its derivatives; that by A_i is the outer product of ``left`` and ``right``."""
+    """The leave-one-out losses and the derivatives of their sum; that by A_i is the outer product of ``left`` and ``right``."""
 
-    value: float
+    losses: Vector
     by_score: Matrix  # (K - 1) x n, at fixed A
     left: Matrix
     right: Matrix
@@ -105,7 +105,7 @@ def softmax_left_out(scores: Matrix, target: NDArray[np.intp], row: RowCurvature
     pulled = np.einsum("kln,ln->kn", A, left)
     by_probability = a * (pulled * (move - dots(p, move)) - dots(p, pulled) * move)
     by_score = slope_there + row.times(pulled) + row.through(by_probability)
-    return SoftmaxLeftOut(float(a @ losses), by_score, left, right)
+    return SoftmaxLeftOut(a * losses, by_score, left, right)
 
 
 def dots(left: Matrix, right: Matrix) -> Vector:
@@ -146,7 +146,8 @@ class SoftmaxCurvature:
         outer = 0.5 * (found.left[first] * found.right[second] + found.left[second] * found.right[first])
         by_matrix = -inverse @ blocks.gram(outer) @ inverse
         by_score = found.by_score + row.by_score(blocks.square(blocks.quadratics(by_matrix)))
-        return Criterion(found.value, self._adjoint(by_score), self._flat(self.factor.by_strength(by_matrix)))
+        by_strength = self._flat(self.factor.by_strength(by_matrix))
+        return Criterion(float(found.losses.sum()), self._adjoint(by_score), by_strength, found.losses)
 
     def evidence(self) -> Criterion:
         inverse, blocks, row = self.factor.inverse(), self.blocks, RowCurvature(self.probability, self.row_weights)

@@ -16,21 +16,20 @@ from tikhon.objective import Matrix, Vector
 class SoftmaxFactor:
     """(H + diag(s))^-1 for K classes and a design of q columns, its weights ordered by class, then column."""
 
-    def __init__(self, blocks: ClassBlocks, probability: Matrix, row_weights: Vector, strength: Matrix) -> None:
-        """``probability`` is n x K, ``strength`` K x q."""
+    def __init__(self, hessian: Matrix, strength: Matrix) -> None:
+        """``hessian`` is that of the differences, in Fortran order, and is overwritten; ``strength`` is K x q."""
         self.n_free, self.width = strength.shape[0] - 1, strength.shape[1]
         self.strength = strength
         total = strength.sum(axis=0)
         self._total = total
         self.share = np.divide(strength[:-1], total, out=np.zeros_like(strength[:-1]), where=total > 0.0)  # sigma
-        matrix = blocks.gram(curvature_pairs(blocks, probability, row_weights))
         # A view: the matrix is symmetric, and its transpose is stored row by row.
-        by_class = matrix.T.reshape(self.n_free, self.width, self.n_free, self.width)
+        by_class = hessian.T.reshape(self.n_free, self.width, self.n_free, self.width)
         column, free = np.arange(self.width)[:, None, None], np.arange(self.n_free)
         own = strength[:-1].T
         by_class[free[:, None], column, free, column] -= own[:, :, None] * self.share.T[:, None, :]
         by_class[free, column[:, 0], free, column[:, 0]] += own
-        self._factor = cholesky(matrix)
+        self._factor = cholesky(hessian)
 
     def solve(self, right: Matrix) -> Matrix:
         """For a K x q right side: first the differences, then the common part that the penalty alone decides."""

@@ -13,7 +13,7 @@ from tikhon.data.files import replacing
 from tikhon.errors import InputError, MissingExtra
 from tikhon.groups import Groups
 from tikhon.report.canvas import png_address
-from tikhon.report.plots import plot_grid, plot_strengths, plot_trace
+from tikhon.report.plots import plot_grid, plot_pooling, plot_strengths, plot_trace
 from tikhon.results import TuneResult
 
 if TYPE_CHECKING:
@@ -64,12 +64,19 @@ def model_section(heading: str, model: Fitted) -> Section:
     figures: list[tuple[str, Figure]] = [("Strengths by group.", plot_strengths(result))]
     if result.trace:
         figures.append((f"Trace: {result.criterion_name} and strengths by step.", plot_trace(result)))
+    tables = [Table(("group", "strength", "weights", "norm of weights"), rows, caption)]
+    pooling = result.extras.get("pooling")
+    if pooling is not None:
+        figures.insert(1, ("Departures from the common strength.", plot_pooling(result)))
+        reasons = pooling["reasons"]
+        told = [(row[0], pooling["ratios"][row[0]], reasons[row[0]]) for row in rows if row[0] in reasons]
+        tables.append(Table(("group", "times the common strength", "why not further"), told))
     if "grid" in result.extras:
         figures.append(("Held-out loss along the grid.", plot_grid(result)))
     return Section(
         heading,
         [result.summary(), *result.notes, *(f"Warning: {text}" for text in result.warnings)],
-        [Table(("group", "strength", "weights", "norm of weights"), rows, caption)],
+        tables,
         figures,
     )
 

@@ -76,6 +76,42 @@ def plot_trace(result: TuneResult) -> "Figure":
     return figure
 
 
+def plot_pooling(result: TuneResult) -> "Figure":
+    """How far the strength of each group departed from the common one; more than 40 groups as one sorted curve."""
+    pooling = result.extras.get("pooling")
+    if pooling is None:
+        raise InputError(
+            f"there is no common strength to compare with: the tuner was {result.tuner!r}; tune several groups with 'auto'"
+        )
+    ratios = pooling["ratios"]
+    names = sorted(ratios, key=lambda name: float(ratios[name]))
+    values = np.array([ratios[name] for name in names], dtype=float)
+    many = len(names) > MOST_NAMED
+    figure = new_figure(6.4, 3.6 if many else max(1.3 + 0.28 * len(names), 1.9))
+    axes = figure.add_subplot()
+    label = f"common strength: {pooling['common_strength']:.3g}"
+    if many:
+        _draw_sorted(axes, values, (1.0, label))
+        axes.set_ylabel("times the common strength", fontsize=LABEL_SIZE)
+        return figure
+    rows = np.arange(len(names))
+    shown, _ = _on_log_axis(np.append(values, 1.0))
+    log_scale(axes, "x", *log_limits(shown))
+    axes.axvline(shown[-1], color=RED, linewidth=1.4, linestyle="--", label=label)
+    axes.hlines(rows, shown[-1], shown[:-1], color=BLUE, linewidth=1.4, alpha=0.6)
+    axes.plot(shown[:-1], rows, "o", color=BLUE, markersize=6)
+    for row, place, name in zip(rows, shown[:-1], names, strict=True):
+        axes.annotate(
+            f"{ratios[name]:.3g} ×", (place, row), (0, 6), "data", "offset points", ha="center", fontsize=TICK_SIZE - 1
+        )
+    axes.set_ylim(-0.7, len(names) - 0.2)
+    tidy(axes, x_label="times the common strength", y_label="")
+    axes.set_yticks(rows, [_short(name) for name in names], fontsize=TICK_SIZE)
+    axes.grid(visible=False, axis="y")
+    axes.legend(fontsize=TICK_SIZE, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    return figure
+
+
 def plot_grid(result: TuneResult) -> "Figure":
     """The held-out loss by strength, with standard errors where there are several folds, and the chosen strength."""
     grid = result.extras.get("grid")
@@ -117,13 +153,13 @@ def _draw_named(axes: "Axes", names: Sequence[str], values: Vector) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _draw_sorted(axes: "Axes", values: Vector) -> None:
+def _draw_sorted(axes: "Axes", values: Vector, line: tuple[float, str] | None = None) -> None:
+    """With a line at a strength that has a name, or at the median."""
     shown, clipped = _on_log_axis(values)
-    log_scale(axes, "y", *log_limits(shown))
+    height, label = line or (float(np.median(shown)), f"median: {np.median(values):.3g}")
+    log_scale(axes, "y", *log_limits(np.append(shown, height)))
     axes.plot(np.arange(1, len(shown) + 1), shown, color=BLUE, linewidth=2)
-    axes.axhline(
-        float(np.median(shown)), color=RED, linewidth=1.2, linestyle="--", label=f"median: {np.median(values):.3g}"
-    )
+    axes.axhline(height, color=RED, linewidth=1.2, linestyle="--", label=label)
     note = f", {clipped.sum():,} beyond the axis" if clipped.any() else ""
     tidy(axes, x_label=f"{len(values):,} groups, sorted by strength{note}", y_label="strength")
     axes.legend(fontsize=TICK_SIZE, frameon=False)

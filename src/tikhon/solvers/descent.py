@@ -11,11 +11,11 @@ learning, as the L-BFGS solver of inner problems and as the direct rival of majo
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy
+from scipy.linalg.blas import daxpy, saxpy
 
 from tikhon.objective import Product, Vector
 
@@ -55,7 +55,8 @@ class DescentState:
     @staticmethod
     def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
         value, step, accepted, stalled, fall = map(float, arrays["scalars"])
-        moves, changes = tuple(arrays["moves"]), tuple(arrays["changes"])
+        # Copies: some BLAS libraries add up in another order where an array begins in the middle of another.
+        moves, changes = (tuple(row.copy() for row in arrays[name]) for name in ("moves", "changes"))
         return DescentState(
             arrays["x"], value, arrays["gradient"], arrays["direction"], step, moves, changes, bool(accepted), bool(stalled),
             fall, tuple(float(s @ y) for s, y in zip(moves, changes, strict=True)),
@@ -76,6 +77,7 @@ class Descent:
     metric: Vector | Product | None = None  # a guess of the Hessian's diagonal, or the inverse of one of all of it
     relative_curvature: float | None = None  # or of its size far from any slope, in units of the first value
     noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
+    single: bool = False  # remember pairs in single precision: half the memory and time where variables are many
 
     def start(self, x: Vector) -> DescentState:
         x = np.clip(x, self.lower, self.upper)
@@ -98,9 +100,11 @@ class Descent:
             and np.linalg.norm(gradient) < np.linalg.norm(state.gradient)
         )
         if np.isfinite(value) and lower:
-            return self._depart(
-                self._remember(state, x, value, gradient, move), self._least_move(state, move, gradient)
-            )
+            change = gradient - state.gradient
+            curvature = float(move @ change)
+            # Where the slope does not flatten along a step, the next one is at least twice as long.
+            least = GROWTH * float(np.abs(move).max(initial=0.0)) if curvature <= 0.0 else 0.0
+            return self._depart(self._remember(state, x, value, gradient, move, change, curvature), least)
         return self._shorten(state, value, promised)
 
     def rebase(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
@@ -122,11 +126,13 @@ class Descent:
         held = ((state.x <= self.lower) & (state.gradient > 0)) | ((state.x >= self.upper) & (state.gradient < 0))
         return ~held
 
-    def _remember(self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector) -> DescentState:
-        change = gradient - state.gradient
+    def _remember(
+        self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector, change: Vector, curvature: float
+    ) -> DescentState:  # fmt: skip
         moves, changes, curvatures, fall = state.moves, state.changes, state.curvatures, state.fall
-        curvature = float(move @ change)
         if curvature > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
+            if self.single:
+                move, change = move.astype(np.float32), change.astype(np.float32)
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
             curvatures = (*curvatures, curvature)[-self.memory :]
             fall = state.value - value
@@ -135,11 +141,6 @@ class Descent:
             curvatures=curvatures,
             direction=state.direction if state.step == 1.0 else state.step * state.direction,
         )  # fmt: skip
-
-    def _least_move(self, state: DescentState, move: Vector, gradient: Vector) -> float:
-        """How far to go at least: twice the last step where the slope did not flatten along it, else nothing."""
-        steepens = float(move @ (gradient - state.gradient)) <= 0.0
-        return GROWTH * float(np.abs(move).max(initial=0.0)) if steepens else 0.0
 
     def _shorten(self, state: DescentState, value: float, promised: float) -> DescentState:
         """A shorter step along the same direction, by a parabola through what is known."""
@@ -165,7 +166,8 @@ class Descent:
             direction = self._two_loop(state, downhill, free)
         else:
             direction = self._conjugate(state, downhill, free)
-        if float(direction @ downhill) <= 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
+        # Also where the direction is not finite: single precision has a small range.
+        if not float(direction @ downhill) > 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
             direction = self._by_metric(downhill)
         if len(state.x) == 1 and state.moves:
             direction = _by_cubic(state, direction)
@@ -189,24 +191,26 @@ class Descent:
             moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
             curvatures = tuple(float(s @ y) for s, y in zip(moves, changes, strict=True))
         usable = [(s, y, sy) for s, y, sy in zip(moves, changes, curvatures, strict=True) if sy > 0.0]
-        q = downhill.copy()
+        q: Vector = downhill.astype(np.float32 if self.single else np.float64)
         applied = []
         for s, y, sy in reversed(usable):
             a = float(s @ q) / sy
-            q = daxpy(y, q, a=-a)  # in place: one pass over memory where numpy would take two
+            q = _plus_multiple(q, -a, y)
             applied.append(a)
         q = self._by_metric(q)
         if usable:
             s, y, sy = usable[-1]
             q *= sy / float(y @ self._by_metric(y))
         for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
-            q = daxpy(s, q, a=a - float(y @ q) / sy)
-        return _where(free, q)
+            q = _plus_multiple(q, a - float(y @ q) / sy, s)
+        return _where(free, q.astype(np.float64, copy=False))
 
     def _by_metric(self, v: Vector) -> Vector:
+        """In the precision of ``v``."""
         if self.metric is None:
             return v
-        return self.metric(v) if callable(self.metric) else v / self.metric
+        found: Vector = self.metric(v) if callable(self.metric) else v / self.metric
+        return found.astype(v.dtype, copy=False)
 
     def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """Polak-Ribiere, restarted where it would go uphill, scaled by the curvature along the last step."""
@@ -218,6 +222,13 @@ class Descent:
         length = float(move @ move) / float(move @ change)  # inverse curvature
         last = move * float(np.sqrt(before @ before)) / max(float(np.linalg.norm(move)), 1e-300)
         return _where(free, length * (downhill + beta * last))
+
+
+def _plus_multiple(total: Vector, factor: float, v: Vector) -> Vector:
+    """total + factor v, in place: one pass over memory where numpy would take two."""
+    axpy: Any = saxpy if total.dtype == np.float32 else daxpy
+    summed: Vector = axpy(v, total, a=factor)
+    return summed
 
 
 def _where(free: NDArray[np.bool_] | None, v: Vector) -> Vector:

@@ -40,23 +40,28 @@ def reached(found: Certificate, tol: float) -> str:
     return f"relative gap {'at most' if found.is_bound else 'about'} {found.gap:.1e} <= {tol:.1e}"
 
 
-def certified(problem: Penalised, point: Point, diagonal: Vector) -> Certificate:
+def certified(problem: Penalised, point: Point, free_diagonal: Vector | None = None) -> Certificate:
     """The gap at this point, or at one with the unpenalised weights nearer to their best.
 
-    ``diagonal`` approximates that of the penalised Hessian, to precondition with.
+    ``free_diagonal`` approximates the diagonal of the Hessian of the unpenalised weights, to precondition with; default: the
+    diagonal at this point.
     """
     if not problem.has_unpenalised:
         return Certificate(point, problem.gap_bound(point), problem.objective.is_convex)
-    point, settled = _free_minimised(problem, point, diagonal)
+    if free_diagonal is None:
+        free_diagonal = problem.diagonal(point.weights)[problem.unpenalised]
+    point, settled = _free_minimised(problem, point, free_diagonal)
     return Certificate(point, problem.gap_bound(point), settled and problem.objective.is_convex)
 
 
-def _free_minimised(problem: Penalised, point: Point, diagonal: Vector) -> tuple[Point, bool]:
+def _free_minimised(problem: Penalised, point: Point, free_diagonal: Vector) -> tuple[Point, bool]:
     """Newton steps of the unpenalised weights alone until what they could still gain is a small share of the bound."""
     free = problem.unpenalised
 
     def precondition(v: Vector) -> Vector:
-        return np.where(free, v / diagonal, 0.0)
+        preconditioned = np.zeros_like(v)
+        preconditioned[free] = v[free] / free_diagonal
+        return preconditioned
 
     for _ in range(FREE_STEPS):
         gradient = np.where(free, point.gradient, 0.0)

@@ -15,6 +15,7 @@ DIAGONAL_POWER = 0.25  # 0: all weights have the largest curvature, in units of 
 AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
 ROUGH = 0.3  # relative gap from which a sketch of the Hessian serves
 FRESH = 8  # iterations that it serves for
+SINGLE_RANGE = 1e-25, 1e25  # of the metric: pairs of vectors then are far from the limits of single precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +36,11 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
-        diagonal = problem.diagonal(weights)
-        metric: Vector | Product = _metric(problem, diagonal)
+        guess = _first_guess(problem, weights)
         if not isinstance(objective, Sketched):
-            return _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, self.max_iter)
+            return _Run(problem, guess, self.memory).minimise(weights, tol, self.max_iter)
         if start is None:  # far away the Hessian is another one
-            fit = _Run(problem, metric, diagonal, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)
+            fit = _Run(problem, guess, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)
             if tol >= ROUGH or fit.status == "max_iter":
                 return fit
             n_iter, weights = fit.n_iter, fit.weights
@@ -48,8 +48,8 @@ class LBFGS:
             n_iter = 0
         while True:
             most = min(FRESH, self.max_iter - n_iter)
-            metric = problem.preconditioner(weights)
-            fit = _Run(problem, metric, diagonal, self.memory).minimise(weights, tol, most)
+            guess = replace(guess, metric=problem.preconditioner(weights))
+            fit = _Run(problem, guess, self.memory).minimise(weights, tol, most)
             n_iter, weights = n_iter + fit.n_iter, fit.weights
             if fit.status != "max_iter":
                 return replace(fit, n_iter=n_iter)
@@ -58,12 +58,32 @@ class LBFGS:
                 return replace(fit, n_iter=n_iter, reason=reason)
 
 
+@dataclass(frozen=True, eq=False)
+class _Guess:
+    """What is known of the Hessian before any step. It is alive during the whole fit: no more vectors than needed."""
+
+    metric: Vector | Product
+    free_diagonal: Vector  # of the unpenalised weights
+    single: bool  # does single precision hold the pairs of vectors?
+
+
+def _first_guess(problem: Penalised, weights: Vector) -> _Guess:
+    """The metric is in units of the strengths, so that neither units of columns nor strengths that are far apart matter."""
+    diagonal = problem.diagonal(weights)
+    unit = np.where(problem.unpenalised, diagonal, problem.strength)
+    relative = diagonal / unit
+    damped = relative**DIAGONAL_POWER * relative.max(initial=0.0) ** (1.0 - DIAGONAL_POWER)
+    metric = unit * np.where(problem.unpenalised, 1.0, damped)
+    single = bool(SINGLE_RANGE[0] <= metric.min(initial=1.0) and metric.max(initial=1.0) <= SINGLE_RANGE[1])
+    return _Guess(metric.astype(np.float32) if single else metric, diagonal[problem.unpenalised], single)
+
+
 class _Run:
     """One descent, and the rules that end it."""
 
-    def __init__(self, problem: Penalised, metric: Vector | Product, diagonal: Vector, memory: int) -> None:
-        self._problem, self._diagonal = problem, diagonal
-        self._descent = Descent(memory=memory, metric=metric, noise=16.0 * EPSILON)
+    def __init__(self, problem: Penalised, guess: _Guess, memory: int) -> None:
+        self._problem, self._free_diagonal = problem, guess.free_diagonal
+        self._descent = Descent(memory=memory, metric=guess.metric, noise=16.0 * EPSILON, single=guess.single)
 
     def minimise(self, weights: Vector, tol: float, max_iter: int) -> FitResult:
         problem, descent = self._problem, self._descent
@@ -82,7 +102,7 @@ class _Run:
             bound = problem.gap_bound(point)
             if bound <= tol and problem.has_penalised and bound <= AGAIN * asked:
                 # The unpenalised weights are looked at when the rest is done, and then not at every step.
-                found = certified(problem, point, self._diagonal)
+                found = certified(problem, point, self._free_diagonal)
                 if found.gap <= tol:
                     return self._ended(found, n_iter, "converged", reached(found, tol))
                 asked = bound
@@ -124,11 +144,3 @@ class _Run:
         if problem.flat.exist:  # the metric moves along flat directions
             point = problem.at(problem.project(point.weights))
         return problem.result(point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)
-
-
-def _metric(problem: Penalised, diagonal: Vector) -> Vector:
-    """In units of the strengths, so that neither units of columns nor strengths that are far apart matter."""
-    unit = np.where(problem.unpenalised, diagonal, problem.strength)
-    relative = diagonal / unit
-    damped = relative**DIAGONAL_POWER * relative.max(initial=0.0) ** (1.0 - DIAGONAL_POWER)
-    return np.asarray(unit * np.where(problem.unpenalised, 1.0, damped))

@@ -44,7 +44,7 @@ class Newton:
                 reason = f"residual {residual:.1e}: rounding"
                 return _ended(problem, Certificate(point, bound, objective.is_convex), n_iter, "converged", reason)
             if solve is None and bound <= tol and problem.has_penalised:  # as at a warm start: no factor is needed
-                found = certified(problem, point, problem.diagonal(point.weights))
+                found = certified(problem, point)
                 if found.gap <= tol and found.is_bound:
                     return _ended(problem, found, n_iter, "converged", reached(found, tol))
             if solve is None:

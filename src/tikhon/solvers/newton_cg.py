@@ -49,7 +49,7 @@ class NewtonCG:
             if residual <= ROUNDING:
                 return ended(here, "converged", f"residual {residual:.1e}: rounding")
             if bound <= tol and problem.has_penalised and bound <= AGAIN * asked:
-                found = certified(problem, point, problem.diagonal(point.weights))
+                found = certified(problem, point)
                 if found.gap <= tol and (found.is_bound or not objective.is_convex):
                     return ended(found, "converged", reached(found, tol))
                 asked = bound

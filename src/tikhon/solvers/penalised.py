@@ -146,11 +146,6 @@ class Penalised:
         """Without a penalty there is no bound of the gap."""
         return not bool(self.unpenalised.all())
 
-    @cached_property
-    def _inverse_strength(self) -> Vector:
-        """0 for unpenalised weights."""
-        return np.divide(1.0, self.strength, out=np.zeros_like(self.strength), where=self.strength > 0.0)
-
     def relative(self, gap: float, value: float) -> float:
         """A gap in units of the penalised loss, or of a share of the baseline's where that is next to nothing."""
         return gap / max(abs(value), LEAST_VALUE * abs(self.measure.baseline_loss), 1e-300)
@@ -160,7 +155,12 @@ class Penalised:
 
         This holds once the loss is minimised over the unpenalised weights; see ``tikhon.solvers.gap``.
         """
-        return self.relative(0.5 * float((point.gradient * self._inverse_strength) @ point.gradient), point.value)
+        g = point.gradient
+        if self.has_unpenalised:
+            scaled = np.divide(g, self.strength, out=np.zeros_like(g), where=~self.unpenalised)
+        else:
+            scaled = g / self.strength
+        return self.relative(0.5 * float(scaled @ g), point.value)
 
     def at(self, weights: Vector) -> Point:
         return Point(weights, *self.value_gradient(weights))

@@ -7,7 +7,7 @@ import numpy as np
 
 from tikhon.objective import Curved, Noisy, Objective, Rows
 from tikhon.results import TuneResult
-from tikhon.solvers.penalised import baseline
+from tikhon.solvers.penalised import gradient_measure
 from tikhon.tuners.base import Problem
 from tikhon.tuners.gradient import Gradient
 from tikhon.tuners.loo import LeaveOneOut
@@ -17,7 +17,9 @@ Splits: TypeAlias = Literal["none", "folds", "holdout"]
 MOST_PRODUCTS = 160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out are faster
 FEW_ROWS, ROWS_PER_WEIGHT = 1000, 4  # fewer of both, and one Newton step no longer tells well what a row's absence does
 TOL = 2e-3
-PRIOR_DEVIATION = 3.0  # of log strengths around the natural ones: about their spread over the LIBSVM sets
+PRIOR_DEVIATION = 3.0  # of the common log strength around the natural one: about its spread over the LIBSVM sets
+# Deviations of the Cauchy priors of log strengths around the common one: of likelihoods, and of least squares.
+POOLING, POOLING_OF_SQUARES = 0.35, 1.5
 # Parts of what chance may gain at which the descent ends: the smaller, the cheaper an evaluation. Small gains add up.
 CHANCE_OF_HOLDOUT, CHANCE_OF_FOLDS, CHANCE_OF_ROWS = 0.5, 0.25, 0.05
 MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five folds, at a fifth of their price
@@ -27,9 +29,10 @@ MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five fol
 class Auto:
     """Leave-one-out where the Hessian is cheap to factorise, else held-out loss by inexact gradients.
 
-    Both learn one strength per group, and both begin with MacKay's form of majorization-minimization: a few steps of it, or
-    with inexact gradients one rough fit. The choice depends on the number of rows, weights and non-zeros only;
-    ``tuning_.notes`` says what was chosen and why.
+    Both learn the best common strength first, and then one strength per group, drawn to the common one: groups depart from
+    it only as far as the rows speak for it (``tikhon.tuners.pooling``). ``tuning_.extras["pooling"]`` says how far each did
+    and why not further. The choice depends on the number of rows, weights and non-zeros only; ``tuning_.notes`` says what
+    was chosen and why.
     Where splits are given (``cv`` of an estimator), they are what decides, and leave-one-out is not used.
 
     Parameters
@@ -74,17 +77,18 @@ class Auto:
     def tune(self, problem: Problem) -> TuneResult:
         """By the pairs of the problem if there are any, else by leave-one-out."""
         tol, least_gain = (TOL, _least_gain(problem)) if self.tol is None else (self.tol, None)
+        pooling = POOLING_OF_SQUARES if isinstance(problem.objective, Noisy) else POOLING
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
                 tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
-                prior_deviation=PRIOR_DEVIATION,
+                prior_deviation=PRIOR_DEVIATION, pooling=pooling,
             )  # fmt: skip
             parts = "one hold-out part" if len(problem.pairs) == 1 else f"{len(problem.pairs)} folds"
             chosen = f"held-out loss of {parts} by gradients (tuner='gradient')"
         else:
             tuner = LeaveOneOut(
                 tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint,
-                prior_deviation=PRIOR_DEVIATION,
+                prior_deviation=PRIOR_DEVIATION, pooling=pooling,
             )  # fmt: skip
             chosen = "leave-one-out loss (tuner='loo')"
         result = tuner.tune(problem)
@@ -92,13 +96,14 @@ class Auto:
 
 
 def _least_gain(problem: Problem) -> float | None:
-    """What chance gains, as a share of the loss; None for folds and rows of least squares, which are cheap and exact.
+    """What chance gains, as a share of the loss; None for leave-one-out of least squares, which is cheap and exact.
 
-    A part of: the standard error of the loss, the losses of single rows taken to spread like their mean; and what k
-    strengths gain by fitting noise, about k in all, here per row and in units of a constant prediction's loss.
+    A part of: the standard error of the loss, the losses of single rows taken to spread like their mean; and what a
+    strength gains by fitting noise, about 1 in all, here per row and in units of a constant prediction's loss. Further
+    strengths are drawn to the common one, and gain hardly more than that.
     """
     noisy = isinstance(problem.objective, Noisy)
-    if noisy and len(problem.pairs) != 1:
+    if noisy and not problem.pairs:
         return None
     rows, share = problem.total_weight, CHANCE_OF_ROWS
     if problem.pairs:
@@ -106,8 +111,8 @@ def _least_gain(problem: Problem) -> float | None:
         share = CHANCE_OF_HOLDOUT if len(problem.pairs) == 1 else CHANCE_OF_FOLDS
     fitted_noise = 0.0
     if not noisy:
-        constant = problem.objective.loss_gradient(baseline(problem.objective))[0] / problem.total_weight
-        fitted_noise = float(problem.groups.learned.sum()) / (max(rows, 1.0) * max(abs(constant), 1e-300))
+        constant = gradient_measure(problem.objective).baseline_loss / problem.total_weight
+        fitted_noise = 1.0 / (max(rows, 1.0) * max(abs(constant), 1e-300))
     return share * (1.0 / float(np.sqrt(max(rows, 1.0))) + fitted_noise)
 
 

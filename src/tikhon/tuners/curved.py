@@ -7,13 +7,16 @@ With w(theta) the weights fitted at strengths exp(theta) and F(w, s) the criteri
 by implicit differentiation: **one** linear solve with the factor at hand, however many groups there are.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from tikhon.errors import InputError, MissingCapability
+from tikhon.groups import Groups
 from tikhon.objective import (
+    Averaged,
     ClosedForm,
     Criterion,
     Curvature,
@@ -30,10 +33,13 @@ from tikhon.solvers.newton import line_search
 from tikhon.solvers.penalised import Penalised, Point, Work, baseline, damped, penalised
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start, Tuner
-from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm
+from tikhon.tuners.descending import Evaluation, Stopping, Warm
 from tikhon.tuners.finish import bound_warnings, finish
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.likeness import Likeness, least_likeness
+from tikhon.tuners.pooling import Pooling
 from tikhon.tuners.prior import strength_prior
+from tikhon.tuners.search import Plan, Search
 from tikhon.tuners.settings import check_steps, natural_strengths, starting_theta, strength_bounds
 
 FIRST_ACCURACY = 1e-2
@@ -109,9 +115,10 @@ class CurvedEvaluator:
                 self._inner.strength == 0.0, common=problem.groups.count == 1
             )
 
-    def inner_at(self, strengths: Vector) -> Penalised:
-        """The inner problem at these strengths, one per group."""
-        return replace(self._inner, strength=self.problem.groups.expand(strengths) + self._added, work=Work())
+    def inner_at(self, strengths: Vector, groups: Groups | None = None) -> Penalised:
+        """The inner problem at these strengths, one per group of the problem, or of others."""
+        expanded = (groups or self.problem.groups).expand(strengths)
+        return replace(self._inner, strength=expanded + self._added, work=Work())
 
     def __call__(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
         strengths = self.problem.groups.strengths(theta)
@@ -136,6 +143,7 @@ class CurvedEvaluator:
             n_passes=0,
             n_products=0,
             warm=Warm(weights, (), theta),
+            row_losses=lambda: found.by_row,
         )
 
     def _by_fit(
@@ -174,7 +182,25 @@ class CurvedEvaluator:
             n_passes=inner.work.n_passes,
             n_products=0,
             warm=Warm((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
+            row_losses=lambda: found.by_row,
         )
+
+    def likeness(self, groups: Groups, pool: Pooling | None) -> Likeness | None:
+        """A cheap likeness of the leave-one-out loss of groups, in nats, with the priors: None where there is none."""
+        objective, rows = self.objective, self.problem.total_weight
+        if self._judged != "leave_one_out" or not isinstance(objective, Averaged):
+            return None
+
+        def judged(theta: Vector) -> tuple[float, Vector] | None:
+            strengths = groups.strengths(theta)
+            found = objective.average_left_out(self.inner_at(strengths, groups).strength)
+            if found is None or not found.value > 0.0:
+                return None
+            slopes = (strengths * groups.collect(found.by_strength))[groups.learned] / found.value
+            nats, by_theta = (0.0, np.zeros_like(theta)) if pool is None else pool(theta)
+            return 0.5 * rows * float(np.log(found.value)) + nats, 0.5 * rows * slopes + by_theta
+
+        return judged
 
     def _start(self, warm: Warm, strength: Vector) -> Vector:
         """Along the tangent where that is known; a resumed run makes it again, so that it goes on with the same bits."""
@@ -232,18 +258,20 @@ def fit_with_curvature(
     return fit, gradient, curvature
 
 
-def settle(evaluator: CurvedEvaluator, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def settle(
+    evaluator: CurvedEvaluator, groups: Groups, natural: Vector, bounds: tuple[Vector, Vector]
+) -> tuple[Vector, Vector]:
     """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit.
 
     It starts from the weights of the problem where there are some, unless the axes are changed: then a step is a fit.
     """
-    groups, objective = evaluator.problem.groups, evaluator.objective
+    objective = evaluator.objective
     weights = baseline(objective) if evaluator.start is None else evaluator.start
     exact = isinstance(objective, Noisy)
     start = settling.EXACT_START if exact else settling.START
     strengths = np.where(groups.learned, start * natural, groups.fixed)
     for _ in range(settling.EXACT_STEPS if exact else settling.STEPS):
-        inner = evaluator.inner_at(strengths)
+        inner = evaluator.inner_at(strengths, groups)
         _, value, gradient = inner.value_gradient(weights)
         curvature = damped(objective.curvature_at, inner, weights)
         step = line_search(inner, weights, value, gradient, inner.project(-curvature.solve(gradient)))
@@ -263,48 +291,67 @@ def tune_curved(
     *,
     judged: Judged,
     unit: float,
-    stopping: Stopping,
+    stopping: Callable[[int], Stopping],
     criterion_name: str,
     curvature: float | None = None,
     relative_curvature: float | None = None,
     prior_deviation: float | None = None,
+    pooling: float | None = None,
     warnings: tuple[str, ...] = (),
 ) -> TuneResult:
-    """Descend a criterion of all the data.
+    """Descend a criterion of all the data; ``stopping`` is given the number of strengths to learn.
 
-    ``curvature`` guesses its second derivative in a log strength, ``relative_curvature`` that in units of its value.
+    ``curvature`` guesses its second derivative in a log strength, ``relative_curvature`` that in units of its value and
+    shared among the groups.
     """
     check_steps(tuner.max_steps, tuner.tol)
-    groups, learned = problem.groups, problem.groups.learned
-    natural = natural_strengths(problem.objective, groups)
-    lower, upper = strength_bounds(tuner.bounds, natural)
     evaluate = CurvedEvaluator(problem, judged, unit, tuner.name)
-    descent = Descent(
-        lower=np.log(lower[learned]),
-        upper=np.log(upper[learned]),
-        first_move=FIRST_MOVE,
-        largest_move=LARGEST_MOVE,
-        metric=None if curvature is None else np.full(int(learned.sum()), curvature),
-        relative_curvature=relative_curvature,
-    )
+
+    def plan_for(part: Problem) -> Plan:
+        groups, learned = part.groups, part.groups.learned
+        n_learned = int(learned.sum())
+        natural = natural_strengths(part.objective, groups)
+        lower, upper = strength_bounds(tuner.bounds, natural)
+        relative = None if relative_curvature is None else relative_curvature / max(n_learned, 1)
+
+        def begin(pool: Pooling | None = None) -> tuple[Vector, Warm | None]:
+            warm = None if evaluate.start is None else Warm((evaluate.start,), ())
+            if tuner.start is not None:
+                return starting_theta(tuner.start, groups), warm
+            if part.start_strengths is not None:
+                return np.log(part.start_strengths[learned]), warm
+            likeness = evaluate.likeness(groups, pool)
+            if likeness is not None:
+                start = np.log(settling.EXACT_START * natural[learned]) if pool is None else pool.centre
+                near = [np.log(bound[learned]) for bound in settling.bounds(natural, lower, upper)]
+                found = least_likeness(likeness, start, (near[0], near[1]), evaluate.problem.total_weight)
+                if found is not None:
+                    return found, warm
+            settled, weights = settle(evaluate, groups, natural, settling.bounds(natural, lower, upper))
+            return np.log(settled[learned]), Warm((weights,), ())
+
+        return Plan(
+            descent=Descent(
+                lower=np.log(lower[learned]),
+                upper=np.log(upper[learned]),
+                first_move=FIRST_MOVE,
+                largest_move=LARGEST_MOVE,
+                metric=None if curvature is None else np.full(n_learned, curvature),
+                relative_curvature=relative,
+            ),
+            stopping=stopping(n_learned),
+            prior=strength_prior(part, natural, prior_deviation),
+            relative_curvature=relative,
+            begin=begin,
+        )
+
     journal = Journal(tuner, problem)
-    warm = None if evaluate.start is None else Warm((evaluate.start,), ())
-    if tuner.start is not None:
-        start = starting_theta(tuner.start, groups)
-    elif problem.start_strengths is not None:
-        start = np.log(problem.start_strengths[learned])
-    else:
-        settled, weights = settle(evaluate, natural, settling.bounds(natural, lower, upper))
-        start, warm = np.log(settled[learned]), Warm((weights,), ())
-    prior = strength_prior(problem, natural, prior_deviation)
-    run = Descending(
-        problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY, warm=warm
-    )
-    status, reason = run.descend()
-    strengths = groups.strengths(run.state.x)
-    fitted = None if evaluate.axes_changed else run.average_weights()
+    found = Search(problem, journal, evaluate, plan_for, accuracy=FIRST_ACCURACY, pooling=pooling).descend()
+    strengths = problem.groups.strengths(found.theta)
+    natural = natural_strengths(problem.objective, problem.groups)
     return finish(
-        tuner.name, problem, journal, strengths, fitted, criterion_name=criterion_name,
-        criterion=run.criterion, status=status, reason=reason,
-        warnings=warnings + bound_warnings(groups, strengths, (lower, upper)),
+        tuner.name, problem, journal, strengths, None if evaluate.axes_changed else found.weights,
+        criterion_name=criterion_name, criterion=found.criterion, status=found.status, reason=found.reason,
+        warnings=warnings + bound_warnings(problem.groups, strengths, strength_bounds(tuner.bounds, natural)),
+        extras=found.extras,
     )  # fmt: skip

@@ -4,7 +4,7 @@ Evaluations are only as accurate as the size of the gradient deserves. One that 
 accuracy; if that does not help, the step is shortened; the trace says which.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -53,15 +53,23 @@ class Evaluation:
     n_passes: int  # evaluations of the loss and its gradient
     n_products: int  # Hessian-vector products
     warm: Warm
-    without_prior: float | None = None  # where a prior of the strengths is part of the value
+    # Value and gradient as they are without a prior of the strengths, the gradient by group even where groups share one.
+    without_prior: tuple[float, Vector] | None = None
+    row_losses: Callable[[], Vector | None] = lambda: None  # what each row adds to the criterion, in its own unit
 
     @property
     def criterion(self) -> float:
         """What is reported: the value without the prior."""
-        return self.value if self.without_prior is None else self.without_prior
+        return self.plain[0]
+
+    @property
+    def plain(self) -> tuple[float, Vector]:
+        """Value and gradient without the prior."""
+        return (self.value, self.gradient) if self.without_prior is None else self.without_prior
 
 
 Evaluate: TypeAlias = Callable[[Vector, float, Warm | None], Evaluation]  # theta, accuracy, where to start
+Saved: TypeAlias = tuple[Mapping[str, NDArray[np.float64]], Mapping[str, Any]]  # arrays and numbers of a checkpoint
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,18 +122,38 @@ class Descending:
         accuracy: float,
         enough_accuracy: float = 0.0,
         warm: Warm | None = None,
+        stage: int = 0,
+        known: Evaluation | None = None,
+        saved: Saved | None = None,
+        kept: Saved = ({}, {}),
+        keeps_losses: bool = False,
+        expand: Callable[[Vector], Vector] = lambda theta: theta,
     ) -> None:
+        """``known`` is the evaluation at ``start`` where one was made before: the last of the trace that was accepted.
+
+        ``saved`` is the state of a run to go on from. A tuning may make several descents, one after the other; ``stage``
+        numbers them, and ``kept`` is what checkpoints are to hold of those before; ``keeps_losses``: of the rows, too.
+        ``expand`` gives the log strengths of the groups from those that are descended.
+        """
         self._problem, self._descent, self._journal, self._stopping = problem, descent, journal, stopping
         self._evaluate_at = evaluate
         self.state = descent.start(start)
-        self._accuracy, self._error, self._decrease = accuracy, 0.0, np.inf
+        self._accuracy, self.error, self._decrease = accuracy, 0.0, np.inf
         self._enough = max(enough_accuracy, FINEST_ACCURACY)  # unless a change drowns in the error of the fits
         self._poor = False  # is the best evaluation one that could not be trusted?
         self._shortened = np.inf  # gain that the parabola through the last step promises, where that was not taken
         self.criterion = np.nan  # at the best point, without the prior
+        self.without_prior: Vector | None = None  # and its gradient
+        self.row_losses: Callable[[], Vector | None] = lambda: None  # and the losses of its rows
         self._best = 0  # its place in the trace
-        self.warm = warm
-        self._restore()
+        self._stage, self._kept, self._keeps_losses, self.warm = stage, kept, keeps_losses, warm
+        self._expand = expand
+        if saved is not None:
+            self._restore(*saved)
+        elif known is not None:
+            self.state = descent.tell(self.state, known.value, known.gradient)
+            self._take(known, max((k for k, step in enumerate(journal.trace) if step.accepted), default=0))
+            self._refine()
 
     def descend(self) -> tuple[TuneStatus, str]:
         try:
@@ -141,6 +169,11 @@ class Descending:
                 "interrupted",
                 f"interrupted after {len(self._journal.trace)} steps; the best strengths so far are used",
             )
+
+    def begin(self) -> None:
+        """Evaluate the start, where that was not done yet."""
+        if np.isnan(self.state.value):
+            self._advance()
 
     def average_weights(self) -> Vector | None:
         """The mean of the weights of all training parts: a good start for the fit on all data."""
@@ -231,8 +264,7 @@ class Descending:
             # A gain that is small because the step was shortened tells nothing.
             self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
             self._take(found, number)
-            relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
-            self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
+            self._refine()
         else:
             self._decrease = self._shortened = np.inf
             if not rejected and self._drowned(found) and self._accuracy > FINEST_ACCURACY:
@@ -251,10 +283,16 @@ class Descending:
                     self._shortened = self._promised()
         self._record(theta, found, after.accepted, "; ".join(notes))
 
+    def _refine(self) -> None:
+        """Make the accuracy grow as the gradient shrinks."""
+        relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
+        self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
+
     def _take(self, found: Evaluation, number: int) -> None:
         """Make this evaluation, with this place in the trace, the best one."""
         self._poor, self._best, self.criterion = bool(found.poor), number, found.criterion
-        self.warm, self._error = found.warm, found.error
+        self.warm, self.error, self.without_prior = found.warm, found.error, found.plain[1]
+        self.row_losses = found.row_losses
 
     def _drowned(self, found: Evaluation) -> bool:
         """May the change be an error of the fits, and did the step promise enough to find out?"""
@@ -262,35 +300,39 @@ class Descending:
         return self._within_error(found) and not (self.state.step == 1.0 and self._promised() <= least)
 
     def _within_error(self, found: Evaluation) -> bool:
-        return abs(found.value - self.state.value) <= WITHIN * (found.error + self._error)
+        return abs(found.value - self.state.value) <= WITHIN * (found.error + self.error)
 
     def _record(self, theta: Vector, found: Evaluation, accepted: bool, note: str) -> None:
+        strengths = self._problem.groups.strengths(self._expand(theta))
         step = Step(
-            number=len(self._journal.trace) + 1, strengths=self._problem.groups.strengths(theta), criterion=found.criterion,
+            number=len(self._journal.trace) + 1, strengths=strengths, criterion=found.criterion,
             gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
             n_passes=found.n_passes, n_products=found.n_products, seconds=self._journal.seconds, accepted=accepted, note=note,
         )  # fmt: skip
         numbers = {
-            "accuracy": self._accuracy, "error": self._error, "decrease": self._decrease, "poor": self._poor,
-            "shortened": self._shortened, "criterion": self.criterion, "best": self._best,
+            "accuracy": self._accuracy, "error": self.error, "decrease": self._decrease, "poor": self._poor,
+            "shortened": self._shortened, "criterion": self.criterion, "best": self._best, "stage": self._stage,
+            **self._kept[1],
         }  # fmt: skip
         self._journal.record(step, self._arrays, numbers)
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        arrays = {f"descent.{name}": value for name, value in self.state.arrays().items()}
+        arrays = {**self._kept[0], **{f"descent.{name}": value for name, value in self.state.arrays().items()}}
         if self.warm is not None:
             arrays |= {"weights": np.array(self.warm.weights), "adjoints": np.array(self.warm.adjoints)}
-        return arrays
+        if self.without_prior is not None:
+            arrays["without_prior"] = self.without_prior
+        losses = self.row_losses() if self._keeps_losses else None
+        return arrays if losses is None else {**arrays, "row_losses": losses}
 
-    def _restore(self) -> None:
-        saved = self._journal.resume()
-        if saved is None:
-            return
-        arrays, numbers = saved
+    def _restore(self, arrays: Mapping[str, NDArray[np.float64]], numbers: Mapping[str, Any]) -> None:
         self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
-        self._accuracy, self._error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
+        self._accuracy, self.error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
         self._poor, self._best = numbers["poor"], numbers["best"]
         self._shortened, self.criterion = numbers["shortened"], numbers["criterion"]
+        self.without_prior = arrays.get("without_prior")
+        self.row_losses = lambda: arrays.get("row_losses")
         if "weights" in arrays:
             # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
-            self.warm = Warm(tuple(arrays["weights"]), tuple(arrays["adjoints"]), self.state.x)
+            weights, adjoints = (tuple(row.copy() for row in arrays[name]) for name in ("weights", "adjoints"))
+            self.warm = Warm(weights, adjoints, self._expand(self.state.x))

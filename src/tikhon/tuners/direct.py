@@ -11,7 +11,7 @@ from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.penalised import baseline, gradient_measure, penalised
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.finish import finish
+from tikhon.tuners.finish import finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps
@@ -106,6 +106,7 @@ class Direct:
         return finish(
             self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
             criterion=value, status=status, reason=reason,
+            warnings=vanished_groups(problem, integrated.hardly_used(weights), weights),
         )  # fmt: skip
 
     def _beginning(self, problem: Problem, integrated: IntegratedOut) -> tuple[Vector, Vector | Product]:

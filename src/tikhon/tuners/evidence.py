@@ -67,7 +67,7 @@ class Evidence:
             problem,
             judged="evidence",
             unit=1.0,
-            stopping=Stopping(
+            stopping=lambda n_learned: Stopping(
                 tol=self.tol,
                 least_decrease=0.02 * self.tol,
                 little_slope=np.inf,

@@ -1,18 +1,19 @@
 """The end of every tuning: fit on all data with the strengths found, and say what deserves a look."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.groups import Groups
-from tikhon.objective import Curved, Majorisable, Multiple, Objective, Vector
+from tikhon.objective import Curved, Diagonal, Majorisable, Multiple, Objective, Vector
 from tikhon.results import TuneResult, TuneStatus
 from tikhon.solvers import prefers_factors
 from tikhon.solvers.penalised import baseline, damped, penalised
 from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.settings import natural_strengths
 
 VANISHED = 0.01  # share of the loss that the penalised weights explain; below it they are as good as gone
 SHOWN = 5  # names in a message
@@ -129,6 +130,35 @@ def learned_vanished(objective: Objective, penalised: NDArray[np.bool_], weights
     return bool(min(without) - loss < VANISHED * abs(min(without)))
 
 
+def vanished_groups(problem: Problem, candidates: NDArray[np.bool_], weights: Vector) -> tuple[str, ...]:
+    """A sentence for those of the candidates, groups of small weights, that the data would have larger.
+
+    Were a group's weights free to move, each by the inverse of its curvature h, they would lower the loss by about
+    1/2 sum g^2 / (h + s), s being the natural strength; of pure noise g^2 is h in the mean, which is taken off. Not where
+    all penalised weights are gone: that has a sentence of its own.
+    """
+    groups, objective = problem.groups, problem.objective
+    if not candidates.any() or bool(candidates[groups.learned].all()) or not isinstance(objective, Diagonal):
+        return ()
+    loss, gradient = objective.loss_gradient(weights)
+    curvature = np.maximum(objective.hessian_diagonal(weights), 0.0)
+    held = curvature + groups.expand(natural_strengths(objective, groups))
+    terms = np.divide(np.square(gradient) - curvature, held, out=np.zeros_like(held), where=held > 0.0)
+    missed = 0.5 * groups.collect(terms)
+    found = np.flatnonzero(candidates & (missed > VANISHED * abs(loss)))
+    if not len(found):
+        return ()
+    return (
+        f"the weights of {_listed([groups.names[number] for number in found])} shrank to nearly nothing, though the data speak "
+        "for them: try tuner='auto', or columns of one scale",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
+
+
 BOUND_ADVICE = {
     "lower": "hardly penalised: with few rows a sign that the splits are overfitted (try fewer groups or tuner='mm'); "
     "with many, lower the bound or fix the strength at 0",
@@ -143,9 +173,9 @@ def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vect
         at = groups.learned & np.isclose(np.log(np.maximum(strengths, 1e-300)), np.log(bound), rtol=0.0, atol=1e-6)
         names = [groups.names[i] for i in np.flatnonzero(at)]
         if names:
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            listed = ", ".join(map(repr, names[:SHOWN])) + more
-            found.append(f"the strength of {listed} is at its {side} bound {bound[at].max():.3g}; {BOUND_ADVICE[side]}")
+            found.append(
+                f"the strength of {_listed(names)} is at its {side} bound {bound[at].max():.3g}; {BOUND_ADVICE[side]}"
+            )
     return tuple(found)
 
 

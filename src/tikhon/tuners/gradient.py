@@ -13,11 +13,12 @@ from tikhon.solvers.descent import Descent, Method
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import settling
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.descending import Descending, Evaluation, Stopping, Warm, limits, little_slope
+from tikhon.tuners.descending import Evaluation, Stopping, Warm, limits, little_slope
 from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.prior import strength_prior
+from tikhon.tuners.search import Plan, Search
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
 from tikhon.tuners.workers import workers
 
@@ -59,6 +60,9 @@ class Gradient:
         A full step that lowers the held-out loss by a smaller share of it is the last, and none is made where the gradient
         promises less than half of it. None: what a gradient within ``tol`` may still promise.
     max_steps : int, default=100
+    pooling : float or None, default=None
+        With several groups: find the best common strength first, and draw the groups' own strengths to it by Cauchy priors of
+        this deviation in log strength (``tikhon.tuners.pooling``); None: each group's strength is on its own.
     settle : bool, default=False
         With ``start=None``: begin with a rough fit of the first training part (least squares: three), followed by an update of
         the strengths from the size of the weights, which sets groups of very different use apart.
@@ -91,51 +95,20 @@ class Gradient:
     tol: float = 3e-4  # norm of the gradient, relative to the loss
     least_gain: float | None = None
     max_steps: int = 100
+    pooling: float | None = None
     settle: bool = False
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
         check_pairs(problem, self.name)
         check_steps(self.max_steps, self.tol)
-        natural = natural_strengths(problem.objective, problem.groups)
-        lower, upper = strength_bounds(self.bounds, natural)
-        learned = problem.groups.learned
         if self.method not in ("quasi-newton", "conjugate-gradient"):
             raise InputError(f"method={self.method!r}: write 'quasi-newton' or 'conjugate-gradient'")
         if self.hessian not in HESSIANS:
             raise InputError(f"hessian={self.hessian!r}: write one of {', '.join(map(repr, HESSIANS))}")
-        descent = Descent(
-            method=self.method,
-            lower=np.log(lower[learned]),
-            upper=np.log(upper[learned]),
-            first_move=FIRST_MOVE,
-            largest_move=LARGEST_MOVE,
-            relative_curvature=CURVATURE / max(int(learned.sum()), 1),
-        )
         journal = Journal(self, problem)
-        start, warm = np.log(natural[learned]), _begun(problem, problem.start)
-        if self.start is not None:
-            start = starting_theta(self.start, problem.groups)
-        elif problem.start_strengths is not None:
-            start = np.log(problem.start_strengths[learned])
-        elif self.settle:
-            strengths, weights = _settled(problem, natural, settling.bounds(natural, lower, upper))
-            start = np.log(strengths[learned])
-            warm = warm if weights is None else _begun(problem, weights)
-        constant = abs(_constant_loss(problem))
-        tol, least = limits(self.tol, self.least_gain, CURVATURE, int(learned.sum()))
-        stopping = Stopping(
-            tol=tol,
-            least_decrease=least,
-            little_slope=little_slope(least, CURVATURE),
-            max_steps=self.max_steps,
-            # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
-            unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
-            noun="held-out loss",
-            is_loss=True,
-        )
-        prior = strength_prior(problem, natural, self.prior_deviation)
         enough = 0.0 if self.least_gain is None else ENOUGH_ACCURACY
+        constant = abs(_constant_loss(problem))
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
 
             def evaluate(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
@@ -143,18 +116,62 @@ class Gradient:
                     problem, theta, accuracy=accuracy, enough=enough, hessian=self.hessian, warm=warm, mapper=mapper
                 )
 
-            run = Descending(
-                problem, descent, start, journal, prior.applied(evaluate), stopping, accuracy=FIRST_ACCURACY,
-                enough_accuracy=enough, warm=warm,
-            )  # fmt: skip
-            status, reason = run.descend()
-        strengths, carried = carried_over(problem, problem.groups.strengths(run.state.x))
-        bounded = bound_warnings(problem.groups, problem.groups.strengths(run.state.x), (lower, upper))
+            found = Search(
+                problem, journal, evaluate, lambda part: self._plan(part, constant), accuracy=FIRST_ACCURACY,
+                enough_accuracy=enough, pooling=self.pooling,
+            ).descend()  # fmt: skip
+        tuned = problem.groups.strengths(found.theta)
+        strengths, carried = carried_over(problem, tuned)
+        natural = natural_strengths(problem.objective, problem.groups)
+        bounded = bound_warnings(problem.groups, tuned, strength_bounds(self.bounds, natural))
+        crowded = many_strengths(problem) if self.pooling is None else ()
         return finish(
-            self.name, problem, journal, strengths, run.average_weights(),
-            criterion_name="held-out loss per unit of weight", criterion=run.criterion,
-            status=status, reason=reason, notes=carried, warnings=many_strengths(problem) + bounded,
+            self.name, problem, journal, strengths, found.weights,
+            criterion_name="held-out loss per unit of weight", criterion=found.criterion, status=found.status,
+            reason=found.reason, notes=carried, warnings=crowded + bounded, extras=found.extras,
         )  # fmt: skip
+
+    def _plan(self, problem: Problem, constant: float) -> Plan:
+        """How to descend for the groups of this problem; ``constant`` is the held-out loss of a constant prediction."""
+        natural = natural_strengths(problem.objective, problem.groups)
+        lower, upper = strength_bounds(self.bounds, natural)
+        learned = problem.groups.learned
+        n_learned = int(learned.sum())
+        tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
+        return Plan(
+            descent=Descent(
+                method=self.method,
+                lower=np.log(lower[learned]),
+                upper=np.log(upper[learned]),
+                first_move=FIRST_MOVE,
+                largest_move=LARGEST_MOVE,
+                relative_curvature=CURVATURE / max(n_learned, 1),
+            ),
+            stopping=Stopping(
+                tol=tol,
+                least_decrease=least,
+                little_slope=little_slope(least, CURVATURE),
+                max_steps=self.max_steps,
+                # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
+                unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
+                noun="held-out loss",
+                is_loss=True,
+            ),
+            prior=strength_prior(problem, natural, self.prior_deviation),
+            relative_curvature=CURVATURE / max(n_learned, 1),
+            begin=lambda _: self._begin(problem, natural, settling.bounds(natural, lower, upper)),
+        )
+
+    def _begin(self, problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Warm | None]:
+        learned, warm = problem.groups.learned, _begun(problem, problem.start)
+        if self.start is not None:
+            return starting_theta(self.start, problem.groups), warm
+        if problem.start_strengths is not None:
+            return np.log(problem.start_strengths[learned]), warm
+        if not self.settle:
+            return np.log(natural[learned]), warm
+        strengths, weights = _settled(problem, natural, bounds)
+        return np.log(strengths[learned]), warm if weights is None else _begun(problem, weights)
 
 
 def _begun(problem: Problem, weights: Vector | None) -> Warm | None:

@@ -164,7 +164,8 @@ class _Search:
             arrays, numbers = saved
             self.rounds, self._pending = numbers["rounds"], numbers["pending"]
             self.tried, self.losses = arrays["tried"].tolist(), list(arrays["losses"])
-            self._weights = {float(v): list(w) for v, w in zip(arrays["kept"], arrays["weights"], strict=True)}
+            kept = zip(arrays["kept"], arrays["weights"], strict=True)
+            self._weights = {float(v): [row.copy() for row in rows] for v, rows in kept}
 
     def evaluate(self, mapper: Mapper, values: Vector, note: str) -> None:
         problem = self._problem

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tikhon.objective import Factorable, Objective, Pair, Product, Vector
-from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors, prefers_gradients
+from tikhon.objective import Factorable, Objective, Pair, Product, RowLosses, Vector
+from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
 from tikhon.tuners.base import Problem
@@ -14,7 +14,7 @@ from tikhon.tuners.descending import Evaluation, Warm
 from tikhon.tuners.workers import Mapper
 
 # The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
-# gap is, enters through the curvature too. Newton steps are precise anyway.
+# gap is, enters through the curvature too. Newton steps by a factor are precise anyway.
 FIT_GAP, CHEAP_FIT_GAP = 0.3, 1e-7
 MOST_PRODUCTS = 2000
 LEAST_GAP = 1e-22  # below is rounding
@@ -56,13 +56,20 @@ def hypergradient(
     strengths = groups.strengths(theta)
     strength = groups.expand(strengths)
 
+    starts = list(warm.weights) if warm is not None and warm.weights else [None] * len(pairs)
+
     def evaluate(k: int) -> _OnePair:
-        weights = warm.weights[k] if warm is not None and warm.weights else None
         adjoint = warm.adjoints[k] if warm is not None and warm.adjoints else None
-        return _one_pair(problem, pairs[k], strength, accuracy, max(accuracy, enough), hessian, weights, adjoint)
+        return _one_pair(problem, pairs[k], strength, accuracy, max(accuracy, enough), hessian, starts[k], adjoint)
 
     mapper = mapper or _in_turn
-    parts: list[_OnePair] = mapper(evaluate, range(len(pairs)))
+    parts: list[_OnePair] = []
+    if all(
+        start is starts[0] for start in starts
+    ):  # training parts have most rows in common: so they do the way to a fit
+        parts.append(evaluate(0))
+        starts = [parts[0].weights] * len(pairs)
+    parts += mapper(evaluate, range(len(parts), len(pairs)))
     total = sum(pair.holdout_weight for pair in pairs)
     per_group = np.sum([part.per_group for part in parts], axis=0)
     poor = "; ".join(f"split {k + 1}: {part.poor}" for k, part in enumerate(parts) if part.poor)
@@ -76,7 +83,18 @@ def hypergradient(
         n_passes=sum(part.n_passes for part in parts),
         n_products=sum(part.n_products for part in parts),
         warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts), theta),
+        row_losses=lambda: held_out_losses(pairs, [part.weights for part in parts]),
     )
+
+
+def held_out_losses(pairs: Sequence[Pair], weights: Sequence[Vector]) -> Vector | None:
+    """The loss of every held-out row by the weights of its pair; None where the model does not tell them apart."""
+    losses = []
+    for pair, own in zip(pairs, weights, strict=True):
+        if not isinstance(pair.holdout, RowLosses):
+            return None
+        losses.append(pair.holdout.row_losses(own))
+    return np.concatenate(losses)
 
 
 def _in_turn(function: object, items: Sequence[int]) -> list[_OnePair]:
@@ -87,7 +105,7 @@ def _one_pair(
     problem: Problem, pair: Pair, strength: Vector, accuracy: float, solve_accuracy: float, hessian: HessianMethod,
     start: Vector | None, adjoint_start: Vector | None,
 ) -> _OnePair:  # fmt: skip
-    fit_tol = max((FIT_GAP if prefers_gradients(pair.train) else CHEAP_FIT_GAP) * accuracy**2, LEAST_GAP)
+    fit_tol = max((CHEAP_FIT_GAP if prefers_factors(pair.train) else FIT_GAP) * accuracy**2, LEAST_GAP)
     fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
     inner = penalised(pair.train, strength)
     loss, right = pair.holdout.loss_gradient(fit.weights)

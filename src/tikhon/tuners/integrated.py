@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tikhon.groups import Groups
 from tikhon.objective import Objective, Product, Vector
 from tikhon.tuners.base import Start
 from tikhon.tuners.settings import starting_theta
+
+LEAST_USED = 0.02  # 1/2 ||w||^2 of a group over beta: with less, its weights are as good as gone
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,11 @@ class IntegratedOut:
         if start is not None or weights is None:
             return given
         return np.where(self.groups.collect(weights**2) > 0.0, self.strengths(weights), given)
+
+    def hardly_used(self, weights: Vector) -> NDArray[np.bool_]:
+        """The learned groups whose weights have next to no say in their strength: the prior's rate alone decides it."""
+        used = 0.5 * self.groups.collect(weights**2)
+        return self.groups.learned & (self.groups.sizes > 0) & (used < LEAST_USED * self.beta)
 
     def penalty(self, weights: Vector) -> float:
         """The integrated-out prior, up to a constant, and the fixed quadratic penalties."""

@@ -56,7 +56,8 @@ class Journal:
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]
         self.n_unconverged = header["n_unconverged"]
         self._start = time.perf_counter() - (self.trace[-1].seconds if self.trace else 0.0)
-        return arrays, header["numbers"]
+        # Copies: arrays that lie in one piece as read may be aligned otherwise, and BLAS may then add up in another order.
+        return {name: array.copy() for name, array in arrays.items()}, header["numbers"]
 
     def saw(self, *residuals: float) -> None:
         """Count fits and remember the worst residual among them."""

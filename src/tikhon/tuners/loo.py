@@ -39,6 +39,9 @@ class LeaveOneOut:
         A full step that lowers the loss by a smaller share of it is the last, and none is made where the gradient promises
         less than half of it. None: what a gradient within ``tol`` may still promise.
     max_steps : int, default=100
+    pooling : float or None, default=None
+        With several groups: find the best common strength first, and draw the groups' own strengths to it by Cauchy priors of
+        this deviation in log strength (``tikhon.tuners.pooling``); None: each group's strength is on its own.
     checkpoint : str or None, default=None
         A file that is written after every step, and from which a killed tuning goes on.
 
@@ -66,18 +69,15 @@ class LeaveOneOut:
     tol: float = 2e-3  # norm of the gradient, relative to the loss
     least_gain: float | None = None
     max_steps: int = 100
+    pooling: float | None = None
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
-        n_learned = int(problem.groups.learned.sum())
-        tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
         constant = abs(problem.objective.loss_gradient(baseline(problem.objective))[0]) / problem.total_weight
-        return tune_curved(
-            self,
-            problem,
-            judged="leave_one_out",
-            unit=problem.total_weight,
-            stopping=Stopping(
+
+        def stopping(n_learned: int) -> Stopping:
+            tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
+            return Stopping(
                 tol=tol,
                 least_decrease=least,
                 little_slope=np.inf,
@@ -86,9 +86,17 @@ class LeaveOneOut:
                 noun="leave-one-out loss",
                 is_loss=True,
                 enough=NEGLIGIBLE * constant,
-            ),
-            relative_curvature=CURVATURE / max(n_learned, 1),
+            )
+
+        return tune_curved(
+            self,
+            problem,
+            judged="leave_one_out",
+            unit=problem.total_weight,
+            stopping=stopping,
+            relative_curvature=CURVATURE,
             prior_deviation=self.prior_deviation,
+            pooling=self.pooling,
             criterion_name="leave-one-out loss per unit of weight",
-            warnings=many_strengths(problem),
+            warnings=many_strengths(problem) if self.pooling is None else (),
         )

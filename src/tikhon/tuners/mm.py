@@ -11,7 +11,7 @@ from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline, penalised
 from tikhon.tuners.base import Problem, Start
-from tikhon.tuners.finish import convex_bound, finish
+from tikhon.tuners.finish import convex_bound, finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_prior, check_steps
@@ -92,7 +92,7 @@ class MM:
         )
         return finish(
             self.name, problem, journal, run.updated, run.weights, criterion_name="negative log posterior",
-            criterion=run.value, status=status, reason=reason,
+            criterion=run.value, status=status, reason=reason, warnings=run.vanished(),
         )  # fmt: skip
 
 
@@ -107,6 +107,10 @@ class _Run:
         self._strengths = self.updated = self._integrated.first_strengths(tuner.start, problem.start)
         self._next = self.updated  # the strengths of the next fit: those asked for, or further along
         self._restore()
+
+    def vanished(self) -> tuple[str, ...]:
+        """A sentence for groups that the prior alone decides."""
+        return vanished_groups(self._problem, self._integrated.hardly_used(self.weights), self.weights)
 
     def advance(self) -> None:
         """Fit at the next strengths; where an accelerated step does not lower the objective, take it back."""

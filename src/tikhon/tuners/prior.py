@@ -1,10 +1,13 @@
-"""A weak prior of the log strengths, for criteria that few rows do not pin down.
+"""Priors of the log strengths, for criteria that few rows do not pin down.
 
 Separable data ask for no penalty at all, a group of pure noise for an infinite one, and many groups on few rows fit the
-splits; a normal prior of theta around the natural strengths ends that, and fades as rows come in.
+splits. A prior of theta ends that, and fades as rows come in: its negative logarithm P is in nats, the unit of a summed
+log loss.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,10 +19,32 @@ from tikhon.tuners.descending import Evaluate, Evaluation, Warm
 LEAST_DEVIATION = 0.2  # a narrower prior would drown the data
 MOST = 300.0  # an exponent: rows that weigh next to nothing leave the prior alone, and the criterion finite
 
+LogPrior: TypeAlias = Callable[[Vector], tuple[float, Vector]]  # P and its gradient at theta, in nats
+
+
+def with_prior(evaluate: Evaluate, prior: LogPrior, n_rows: float, *, noisy: bool) -> Evaluate:
+    """The criterion V, a mean loss over ``n_rows``, with a prior.
+
+    V + P / n where V is a negative log-likelihood over n; V exp(2 P / n) where it is a variance, since its log-likelihood is
+    n/2 log V.
+    """
+
+    def evaluate_with_prior(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+        found = evaluate(theta, accuracy, warm)
+        nats, slopes = prior(theta)
+        share, slope = nats / n_rows, slopes / n_rows
+        if not noisy:
+            return replace(found, value=found.value + share, gradient=found.gradient + slope, without_prior=found.plain)
+        factor = float(np.exp(min(2.0 * share, MOST)))
+        gradient = factor * (found.gradient + 2.0 * found.value * slope)
+        return replace(found, value=factor * found.value, gradient=gradient, without_prior=found.plain)
+
+    return evaluate_with_prior
+
 
 @dataclass(frozen=True, eq=False)
 class StrengthPrior:
-    """P = sum_g (theta_g - centre_g)^2 / 2 d^2, in units of a log-likelihood of all rows."""
+    """A normal prior around the natural strengths: P = sum_g (theta_g - centre_g)^2 / 2 d^2, with the data of all rows."""
 
     centre: Vector
     deviation: float | None  # None: no prior
@@ -27,32 +52,15 @@ class StrengthPrior:
     noisy: bool
 
     def applied(self, evaluate: Evaluate) -> Evaluate:
-        """The criterion V, a loss per unit of weight, with the prior.
-
-        V + P / n where V is a negative log-likelihood over n; V exp(2 P / n) where it is a variance, since its
-        log-likelihood is n/2 log V.
-        """
         if self.deviation is None:
             return evaluate
+        precision = 1.0 / self.deviation**2
 
-        def with_prior(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
-            found = evaluate(theta, accuracy, warm)
-            slope = (theta - self.centre) / (float(self.deviation or 1.0) ** 2 * self.total_weight)
-            share = self._share(theta)
-            if not self.noisy:
-                return replace(
-                    found, value=found.value + share, gradient=found.gradient + slope, without_prior=found.value
-                )
-            factor = float(np.exp(min(2.0 * share, MOST)))
-            gradient = factor * (found.gradient + 2.0 * found.value * slope)
-            return replace(found, value=factor * found.value, gradient=gradient, without_prior=found.value)
+        def prior(theta: Vector) -> tuple[float, Vector]:
+            apart = theta - self.centre
+            return 0.5 * precision * float(apart @ apart), precision * apart
 
-        return with_prior
-
-    def _share(self, theta: Vector) -> float:
-        """P / n."""
-        spread = (theta - self.centre) / float(self.deviation or 1.0)
-        return 0.5 * float(spread @ spread) / self.total_weight
+        return with_prior(evaluate, prior, self.total_weight, noisy=self.noisy)
 
 
 def strength_prior(problem: Problem, natural: Vector, deviation: float | None) -> StrengthPrior:

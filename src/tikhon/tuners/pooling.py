@@ -1,0 +1,229 @@
+"""Partial pooling: strengths leave a common one only as far as the data speak for it.
+
+A criterion of n rows cannot tell the strengths of groups apart exactly; left alone, its minimum fits its sampling error.
+So the best common strength exp(mu) is found first, and the log strengths then get independent Cauchy priors around mu,
+
+    (n / f) V(theta) + sum_g log(1 + ((theta_g - mu) / d)^2),
+
+with the criterion V as a mean loss, n V in nats. Near mu the prior is a normal one that holds what chance explains; far
+from it the prior is flat, so that groups that do differ are hardly drawn back. At theta = mu the sum is 0: the criterion
+ends at most at the value that it has at the best common strength.
+
+Where the units of groups are far apart, or their sizes are and the data bear it out, mu is that of the group: log strengths
+are drawn to a common one plus a known offset.
+
+The dispersion f is 1 where a gain is spread over the rows as that of a log-likelihood is, and larger where few rows make
+it up, whose losses say less about new rows than their sum suggests.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tikhon.errors import InputError
+from tikhon.objective import Vector
+from tikhon.solvers.descent import STEEP
+from tikhon.tuners.base import Problem
+from tikhon.tuners.descending import Descending, Evaluate, Evaluation, Saved, Warm
+from tikhon.tuners.prior import with_prior
+from tikhon.tuners.settings import natural_strengths
+
+SMALLEST, LARGEST = 0.05, 100.0  # deviations that can be asked for
+TOLERATED = 1.25  # dispersion that changes too little to descend again
+MARGIN = 2.0  # gain over what the prior takes for it, from which a departure is beyond doubt
+SCALES_APART = 1e4  # ratio of natural strengths from which groups are taken to have units of their own
+# Ratio of sizes from which large groups may be of another kind, how that shows, and the ratio from which sizes tell nothing.
+SIZES_APART, SIZE_POWER, SIZES_ASTRAY = 2.0, 1.5, 100.0
+STAYED = 0.05  # departure of a log strength that is none
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pooling:
+    """Cauchy priors of the log strengths around that of the common strength."""
+
+    centre: Vector  # one per learned group: the same for all, unless their units or sizes are far apart
+    deviation: float
+    n_rows: float  # whose mean loss the criterion is: as many nats as it has units
+    noisy: bool
+    dispersion: float = 1.0
+
+    def __call__(self, theta: Vector) -> tuple[float, Vector]:
+        """The negative logarithm of the prior, 0 at the centre, and its gradient."""
+        apart = theta - self.centre
+        nats = float(np.log1p(np.square(apart / self.deviation)).sum())
+        return nats, 2.0 * apart / (self.deviation**2 + np.square(apart))
+
+    def applied(self, evaluate: Evaluate) -> Evaluate:
+        return with_prior(evaluate, self, self._effective_rows, noisy=self.noisy)
+
+    @property
+    def _effective_rows(self) -> float:
+        return self.n_rows / self.dispersion
+
+    def nats(self, slopes: Vector, value: float) -> Vector:
+        """Derivatives of the criterion as derivatives of a log-likelihood of all rows."""
+        return self._effective_rows * slopes / (2.0 * max(value, 1e-300) if self.noisy else 1.0)
+
+    def curvature(self, slopes: Vector, value: float, relative_curvature: float) -> Vector:
+        """A guess of the second derivatives at the centre: the criterion's, and the prior's where that will hold.
+
+        The prior pulls by 1 / d nats at most: slopes that are steeper lead out of its reach, where it is flat.
+        """
+        of_data = relative_curvature * abs(value) + STEEP * float(np.maximum(slopes, 0.0).max(initial=0.0))
+        held = np.abs(self.nats(slopes, value)) < 1.0 / self.deviation
+        unit = 2.0 * value if self.noisy else 1.0
+        of_prior = 2.0 * unit / (self.deviation**2 * self._effective_rows)
+        return np.maximum(np.where(held, of_data + of_prior, of_data), 1e-300)
+
+    def dispersion_of(self, common: "Known", found: "Known") -> float:
+        """From the gains of the rows: the variance of their sum over twice the sum, at least 1.
+
+        Of a log-likelihood both are the same at its optimum: 1/2 z^2 is gained with a standard error of z.
+        """
+        if found.losses is None or common.losses is None or not found.value < common.value:
+            return 1.0
+        unit = common.value + found.value if self.noisy else 1.0
+        gains = (common.losses - found.losses) / unit
+        total, variance = float(gains.sum()), float(len(gains) * gains.var())
+        return max(1.0, variance / (2.0 * total)) if total > 0.0 else 1.0
+
+    def supports(self, found: "Known", common: "Known") -> bool:
+        """Is a departure that was found without the dispersion hardly another with it?
+
+        So it is where the dispersion is next to none, or the gain is far above what the prior takes for it even so.
+        """
+        if self.dispersion <= TOLERATED:
+            return True
+        prior = 2.0 * self(found.theta)[0] * MARGIN / self._effective_rows
+        if self.noisy:
+            return bool(found.value * np.exp(prior) < common.value)
+        return bool(found.value + 0.5 * prior < common.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An evaluation of the criterion without any prior, in a form that a checkpoint can keep."""
+
+    theta: Vector
+    value: float
+    gradient: Vector
+    losses: Vector | None  # of the rows
+    warm: Warm | None
+
+    @staticmethod
+    def ended(run: Descending, offsets: Vector | float = 0.0) -> "Known":
+        """Where a descent ended; of tied groups, with their offsets."""
+        gradient = np.asarray(run.without_prior)
+        theta = np.broadcast_to(run.state.x, gradient.shape) + offsets
+        return Known(theta, run.criterion, gradient, run.row_losses(), run.warm)
+
+    def evaluation(self, pool: Pooling) -> Evaluation:
+        """With the prior."""
+        plain = Evaluation(
+            value=self.value, gradient=self.gradient, error=0.0, residual=0.0, poor="", n_iter=0, n_passes=0, n_products=0,
+            warm=self.warm or Warm((), ()), row_losses=lambda: self.losses,
+        )  # fmt: skip
+        return pool.applied(lambda *_: plain)(self.theta, 0.0, None)
+
+    def kept(self) -> Saved:
+        arrays = {"common.theta": self.theta, "common.gradient": self.gradient}
+        if self.losses is not None:
+            arrays["common.losses"] = self.losses
+        if self.warm is not None:
+            arrays |= {"common.weights": np.array(self.warm.weights), "common.adjoints": np.array(self.warm.adjoints)}
+        return arrays, {"common_criterion": self.value}
+
+    @staticmethod
+    def restored(saved: Saved) -> "Known":
+        arrays, numbers = saved
+        theta, warm = arrays["common.theta"], None
+        if "common.weights" in arrays:
+            weights, adjoints = (
+                tuple(row.copy() for row in arrays[f"common.{name}"]) for name in ("weights", "adjoints")
+            )
+            warm = Warm(weights, adjoints, theta)
+        return Known(theta, numbers["common_criterion"], arrays["common.gradient"], arrays.get("common.losses"), warm)
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """What strengths of groups are drawn to, and the plain common strength: the same, unless units or sizes tell more."""
+
+    known: Known
+    common: float  # the best strength that all groups share
+    criterion: float  # there
+
+    @staticmethod
+    def plain(known: Known) -> "Centre":
+        return Centre(known, float(np.exp(known.theta[0])), known.value)
+
+    def kept(self) -> Saved:
+        arrays, numbers = self.known.kept()
+        return arrays, {**numbers, "plain_strength": self.common, "plain_criterion": self.criterion}
+
+    @staticmethod
+    def restored(saved: Saved) -> "Centre":
+        return Centre(Known.restored(saved), saved[1]["plain_strength"], saved[1]["plain_criterion"])
+
+
+def check_pooling(pooling: float | None) -> None:
+    if pooling is not None and not SMALLEST <= pooling <= LARGEST:
+        raise InputError(
+            f"pooling={pooling!r}: write None or a deviation of log strengths from {SMALLEST} to {LARGEST:g}"
+        )
+
+
+def unit_offsets(problem: Problem) -> Vector:
+    """Logarithms of powers of ten by which the natural strengths of the learned groups are larger than the least.
+
+    All 0 where they are not far apart: then a common strength is one number.
+    """
+    natural = natural_strengths(problem.objective, problem.groups)[problem.groups.learned]
+    ratios = natural / natural.min()
+    if ratios.max() <= SCALES_APART:
+        return np.zeros(len(natural))
+    return np.asarray(np.log(10.0) * np.round(np.log10(ratios)))
+
+
+def size_offsets(problem: Problem) -> Vector:
+    """What the sizes alone suggest of the log strengths: the more columns a group has, the less each of them tells.
+
+    Columns and all their products, words and pairs of words, signals and what was measured besides: large groups were
+    made in other ways than small ones. All 0 where sizes are alike, or as far apart as those of a feature and of its crossings.
+    """
+    sizes = np.maximum(problem.groups.sizes[problem.groups.learned], 1)
+    ratios = sizes / sizes.min()
+    if not SIZES_APART <= ratios.max() <= SIZES_ASTRAY:
+        return np.zeros(len(sizes))
+    return np.asarray(SIZE_POWER * np.log(ratios))
+
+
+def pooling_report(problem: Problem, pool: Pooling, centre: Centre, found: Known) -> dict[str, Any]:
+    """How far each group departed from the common strength, and why not further."""
+    names = [name for name, learned in zip(problem.groups.names, problem.groups.learned, strict=True) if learned]
+    centres = np.exp(pool.centre) / centre.common
+    ratios = np.exp(found.theta) / centre.common
+    slopes = pool.nats(found.gradient, found.value)
+    reasons = [_reason(*of_group) for of_group in zip(centres, found.theta - pool.centre, slopes, strict=True)]
+    return {
+        "common_strength": centre.common,
+        "common_criterion": centre.criterion,
+        "centres": dict(zip(names, centres.tolist(), strict=True)),
+        "deviation": pool.deviation,
+        "dispersion": pool.dispersion,
+        "ratios": dict(zip(names, ratios.tolist(), strict=True)),
+        "slopes": dict(zip(names, slopes.tolist(), strict=True)),
+        "reasons": dict(zip(names, reasons, strict=True)),
+    }
+
+
+def _reason(centre: float, departure: float, slope: float) -> str:
+    around = "the common strength"
+    if abs(np.log(centre)) >= STAYED:
+        around = f"{centre:.3g} times the common strength, which units or sizes of the groups suggest"
+    way = "stronger" if slope < 0.0 else "weaker"
+    further = f"2.7 times {way} would gain {abs(slope):.2g} nats at most"
+    if abs(departure) < STAYED:
+        return f"at {around}; {further}"
+    return f"{'stronger' if departure > 0.0 else 'weaker'} than {around}; another {further}"

@@ -1,0 +1,267 @@
+"""The stages of learning strengths: a common one first, then each group's own around it.
+
+A tuner gives a criterion as a function of the log strengths, and for any groups a plan of how to descend it. Every stage
+can be resumed from a checkpoint, which holds what the stages before it found.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tikhon.objective import Noisy, Vector
+from tikhon.results import TuneStatus
+from tikhon.solvers.descent import Descent
+from tikhon.tuners.base import Problem
+from tikhon.tuners.descending import Descending, Evaluate, Evaluation, Saved, Stopping, Warm
+from tikhon.tuners.journal import Journal
+from tikhon.tuners.pooling import Centre, Known, Pooling, check_pooling, pooling_report, size_offsets, unit_offsets
+from tikhon.tuners.prior import StrengthPrior
+from tikhon.tuners.settings import natural_strengths
+
+FIRST_MOVE = 1.0  # in log strength: the slopes at the common strength tell the way, but not how far
+ADOPTED = 1.5  # nats that a common strength by the sizes must gain over a plain one
+COMMON, IN_UNITS, APART, DISPERSED = 0, 1, 2, 3  # the stages of a tuning
+OVER: tuple[TuneStatus, ...] = ("interrupted", "max_steps")  # after these no further stage begins
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """How to descend a criterion for the learned groups of a problem: all but the evaluations."""
+
+    descent: Descent
+    stopping: Stopping
+    prior: StrengthPrior
+    relative_curvature: float | None  # of the criterion in a log strength, in units of its value
+    begin: Callable[[Pooling | None], tuple[Vector, Warm | None]]  # theta, with priors or without; where fits start
+
+
+PlanFor: TypeAlias = Callable[[Problem], Plan]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Descended:
+    """Where the descent of a criterion ended."""
+
+    theta: Vector  # one per learned group
+    criterion: float  # without any prior
+    weights: Vector | None  # a start for the fit on all data
+    status: TuneStatus
+    reason: str
+    extras: dict[str, Any]  # what is told of the pooling
+
+
+class Search:
+    """Learns strengths by descending a criterion, whose ``evaluate`` takes a log strength for each learned group."""
+
+    def __init__(
+        self, problem: Problem, journal: Journal, evaluate: Evaluate, plan_for: PlanFor, *, accuracy: float,
+        enough_accuracy: float = 0.0, pooling: float | None = None,
+    ) -> None:  # fmt: skip
+        """``pooling`` is the deviation of the priors; None: each group's strength is on its own."""
+        check_pooling(pooling)
+        self._problem, self._journal, self._evaluate, self._plan_for = problem, journal, evaluate, plan_for
+        self._accuracy, self._enough_accuracy = accuracy, enough_accuracy
+        self._pooling, self._n_learned = pooling, int(problem.groups.learned.sum())
+
+    def descend(self) -> Descended:
+        saved = self._journal.resume()
+        if self._pooling is None or self._n_learned < 2:
+            plan = self._plan_for(self._problem)
+            start, warm = plan.begin(None) if saved is None else (np.zeros(self._n_learned), None)
+            run = Descending(
+                self._problem, plan.descent, start, self._journal, plan.prior.applied(self._evaluate), plan.stopping,
+                accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, saved=saved,
+            )  # fmt: skip
+            return _descended(run, *run.descend())
+        stage = COMMON if saved is None else int(saved[1]["stage"])
+        if stage > IN_UNITS:
+            assert saved is not None
+            return self._apart(Centre.restored(saved), stage, saved)
+        if stage == COMMON:
+            common, ended = self._common(saved)
+            saved = None
+        else:
+            assert saved is not None
+            common, ended = Known.restored(saved), None
+        centre = Centre.plain(common)
+        units, sizes = unit_offsets(self._problem), size_offsets(self._problem)
+        # Units are a matter of how columns were written; what sizes suggest must be borne out by the rows.
+        promising = bool(units.any()) or self._promised(common, sizes) > ADOPTED
+        if promising and (ended is None or ended.status not in OVER):
+            in_units, ended_in_units = self._common_in_units(common, units, sizes, saved)
+            adopted = self._gained(common, in_units) > (0.0 if units.any() else ADOPTED)
+            if ended is None or adopted or ended_in_units.status in OVER:
+                ended = ended_in_units
+            centre = replace(centre, known=in_units) if adopted else centre
+        assert ended is not None
+        if ended.status in OVER:
+            return replace(ended, theta=centre.known.theta, criterion=centre.known.value)
+        return self._apart(centre, APART, None)
+
+    def _common(self, saved: Saved | None) -> tuple[Known, Descended]:
+        """The best strength that all learned groups share: that of one group."""
+        plan = self._merged_plan()
+        start, warm = plan.begin(None) if saved is None else (np.zeros(1), None)
+        offsets = np.zeros(self._n_learned)
+        run = self._tied(plan, offsets, start, COMMON, warm=warm, saved=saved)
+        ended = _descended(run, *run.descend())
+        return Known.ended(run), ended
+
+    def _common_in_units(
+        self, common: Known, units: Vector, by_size: Vector, saved: Saved | None
+    ) -> tuple[Known, Descended]:
+        """The same where each group's strength is in units of its own, and grows with its size."""
+        plan, groups, offsets = self._merged_plan(), self._problem.groups, units + by_size
+        natural = natural_strengths(self._problem.objective, groups)[groups.learned]
+        sizes = np.maximum(groups.sizes[groups.learned], 1)
+        centre = np.array([np.log(np.average(natural * np.exp(-offsets), weights=sizes))])
+        shift = centre - plan.prior.centre
+        plan = replace(
+            plan,
+            descent=replace(plan.descent, lower=plan.descent.lower + shift, upper=plan.descent.upper + shift),
+            prior=replace(plan.prior, centre=centre),
+        )
+        given = self._problem.start_strengths
+        if given is not None:
+            start = np.array([np.average(np.log(given[groups.learned]) - offsets, weights=sizes)])
+        else:
+            start = centre if units.any() else common.theta[:1] - by_size.mean()
+        warm = None if common.warm is None or not common.warm.weights else Warm(common.warm.weights, (), common.theta)
+        run = self._tied(plan, offsets, start, IN_UNITS, warm=warm, saved=saved, kept=common.kept())
+        ended = _descended(run, *run.descend())
+        return Known.ended(run, offsets), ended
+
+    def _promised(self, common: Known, offsets: Vector) -> float:
+        """What the slopes say that offsets gain, in nats: of a parabola that is least there."""
+        unit = 2.0 * max(common.value, 1e-300) if isinstance(self._problem.objective, Noisy) else 1.0
+        return -0.5 * _judged_weight(self._problem) * float(common.gradient @ offsets) / unit
+
+    def _gained(self, common: Known, other: Known) -> float:
+        """In nats of the rows."""
+        rows, drop = _judged_weight(self._problem), common.value - other.value
+        if isinstance(self._problem.objective, Noisy):
+            return 0.5 * rows * float(np.log(max(common.value, 1e-300) / max(other.value, 1e-300)))
+        return rows * drop
+
+    def _merged_plan(self) -> Plan:
+        problem = self._problem
+        return self._plan_for(replace(problem, groups=problem.groups.merged(), start_strengths=_common_start(problem)))
+
+    def _tied(
+        self, plan: Plan, offsets: Vector, start: Vector, stage: int, *, warm: Warm | None, saved: Saved | None,
+        kept: Saved = ({}, {}),
+    ) -> Descending:  # fmt: skip
+        """The descent in one log strength, which differs between groups by their offsets."""
+        return Descending(
+            self._problem, plan.descent, start, self._journal, plan.prior.applied(tied(self._evaluate, offsets)),
+            plan.stopping, accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, stage=stage,
+            saved=saved, kept=kept, keeps_losses=True, expand=lambda theta: theta[0] + offsets,
+        )  # fmt: skip
+
+    def _apart(self, centre: Centre, stage: int, saved: Saved | None) -> Descended:
+        """Each group's own strength around the common one."""
+        assert self._pooling is not None
+        common = centre.known
+        plan, kept = self._plan_for(self._problem), centre.kept()
+        pool = Pooling(
+            centre=common.theta, deviation=self._pooling, n_rows=_judged_weight(self._problem),
+            noisy=isinstance(self._problem.objective, Noisy),
+        )  # fmt: skip
+        if stage == APART:
+            try:
+                run = self._first(common, pool, plan, kept, saved)
+            except KeyboardInterrupt:
+                return _stopped(common)
+            ended, found = _descended(run, *run.descend()), Known.ended(run)
+            dispersed = replace(pool, dispersion=pool.dispersion_of(common, found))
+            saved = None
+        else:
+            assert saved is not None
+            dispersed = replace(pool, dispersion=saved[1]["dispersion"])
+            ended, found = None, common
+        if ended is None or (ended.status not in OVER and not dispersed.supports(found, common)):
+            pool = dispersed
+            # From where the last descent ended, unless the gain is now less than what the prior takes for it.
+            start = found if found.evaluation(pool).value < common.value else common
+            kept = kept[0], {**kept[1], "dispersion": pool.dispersion}
+            run = self._around(start, common, pool, plan, DISPERSED, kept, saved)
+            ended, found = _descended(run, *run.descend()), Known.ended(run)
+        assert ended is not None
+        if not ended.criterion <= common.value:  # inexact fits can make it seem lower on the way
+            ended, found = replace(ended, theta=common.theta, criterion=common.value), common
+        return replace(ended, extras={"pooling": pooling_report(self._problem, pool, centre, found)})
+
+    def _first(self, common: Known, pool: Pooling, plan: Plan, kept: Saved, saved: Saved | None) -> Descending:
+        """The first descent with priors, from the common strength or, where that is lower, from where each group's own begins.
+
+        Only leave-one-out of least squares is looked at there too: its likeness has the priors, and groups that differ much are
+        far away.
+        """
+        if saved is not None or (pool.noisy and not self._problem.pairs):
+            if saved is None:
+                theta, warm = plan.begin(pool)
+                elsewhere = Known(theta, np.nan, np.zeros_like(theta), None, warm)
+            run = self._around(common if saved else elsewhere, common, pool, plan, APART, kept, saved)
+            run.begin()
+            if run.state.value < common.value:
+                return run
+        return self._around(common, common, pool, plan, APART, kept, None)
+
+    def _around(
+        self, known: Known, common: Known, pool: Pooling, plan: Plan, stage: int, kept: Saved, saved: Saved | None
+    ) -> Descending:
+        """The descent with priors, from what is known."""
+        descent = replace(
+            plan.descent,
+            lower=np.minimum(plan.descent.lower, common.theta),
+            upper=np.maximum(plan.descent.upper, common.theta),
+            first_move=FIRST_MOVE,
+            metric=pool.curvature(common.gradient, common.value, plan.relative_curvature or 0.0),
+            relative_curvature=None,
+        )
+        return Descending(
+            self._problem, descent, known.theta, self._journal, pool.applied(self._evaluate), plan.stopping,
+            accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=known.warm, stage=stage,
+            known=None if np.isnan(known.value) else known.evaluation(pool), saved=saved, kept=kept, keeps_losses=True,
+        )  # fmt: skip
+
+
+def tied(evaluate: Evaluate, offsets: Vector) -> Evaluate:
+    """The criterion as a function of one log strength that all groups share, but for their offsets."""
+
+    def evaluate_tied(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+        found = evaluate(theta[0] + offsets, accuracy, warm)
+        return replace(found, gradient=np.array([found.gradient.sum()]), without_prior=(found.value, found.gradient))
+
+    return evaluate_tied
+
+
+def _stopped(common: Known) -> Descended:
+    reason = "interrupted where the strengths of the groups begin; the best common strength is used"
+    return Descended(
+        theta=common.theta, criterion=common.value, weights=None, status="interrupted", reason=reason, extras={}
+    )  # fmt: skip
+
+
+def _descended(run: Descending, status: TuneStatus, reason: str) -> Descended:
+    return Descended(
+        theta=run.state.x, criterion=run.criterion, weights=run.average_weights(), status=status, reason=reason, extras={}
+    )  # fmt: skip
+
+
+def _judged_weight(problem: Problem) -> float:
+    """The summed weights of the rows whose loss the criterion is: those held out, or all where each is left out."""
+    return sum(pair.holdout_weight for pair in problem.pairs) if problem.pairs else problem.total_weight
+
+
+def _common_start(problem: Problem) -> Vector | None:
+    """The strengths to begin with as those of merged groups: the geometric mean over the weights of learned ones."""
+    if problem.start_strengths is None:
+        return None
+    groups = problem.groups
+    learned = groups.learned
+    logs = np.log(problem.start_strengths[learned])
+    sizes = np.maximum(groups.sizes[learned], 1)
+    return groups.merged().with_common(float(np.exp(np.average(logs, weights=sizes))))
