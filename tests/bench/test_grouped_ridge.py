@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_draws_are_as_many_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouped_ridge, "fit_himalaya", search)
     monkeypatch.setattr(grouped_ridge, "divisions", lambda groups, draws: np.full((draws, groups), 1.0 / groups))
     monkeypatch.setattr(grouped_ridge, "himalaya_version", lambda: "9.9")
-    monkeypatch.setattr(grouped_ridge.time, "process_time", lambda: now)
+    monkeypatch.setattr(time, "process_time", lambda: now)
     params = {
         "rows": 60, "groups": 5, "group_size": 2, "data_set": 0, "contestant": HIMALAYA, "threads": 1, "repeats": 1,
         "draws": 1000, "budget": 40.0,

@@ -5,7 +5,6 @@ all strengths are 1, so that theta is the same point each time and fit and solve
 all of them in turn, and the ratio of the medians is taken: what slows the machine for a while slows them all.
 """
 
-import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from tikhon.experiments.clock import Clock
 from tikhon.experiments.output import heading, short, table, today, versions
 from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
@@ -64,9 +64,9 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
     for n_groups in params["groups"][turn:] + params["groups"][:turn]:
         problem = made_problem(params["rows"], n_groups)
         theta = np.zeros(problem.groups.count)
-        start = time.process_time()
+        clock = Clock()
         found = hypergradient(problem, theta, accuracy=ACCURACY)
-        seconds[str(n_groups)] = time.process_time() - start
+        seconds[str(n_groups)] = clock.read()[1]
         products[str(n_groups)] = found.n_products
     return {"seconds": seconds, "n_products": products}
 

@@ -115,6 +115,7 @@ def compile_products() -> None:
         rows.times(vectors)
         rows.transpose_times(vectors)
     rows.squares_times(np.ones((3, 1)))
+    rows.column_counts()
 
 
 def fit_next_to_nothing(fit: Callable[[Matrix, NDArray[np.intp], Folds], Any]) -> None:

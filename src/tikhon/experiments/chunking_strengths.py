@@ -5,7 +5,6 @@ by its log loss, CRFsuite by its F1, as its users do. Do, Foo, Ng 2008 put the p
 Here the price is the CPU time of the tuning divided by that of one fit from zero weights with the strengths found.
 """
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -20,6 +19,7 @@ from tikhon.data.tagged import Tagged, as_lists, load_tagged
 from tikhon.errors import MissingExtra
 from tikhon.estimators.splits import Split, make_splits
 from tikhon.experiments import crfsuite
+from tikhon.experiments.clock import Clock
 from tikhon.experiments.output import heading, number, short, table, today, versions
 from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
@@ -47,16 +47,7 @@ ITERATIONS, QUICK_ITERATIONS = 100, 20  # of CRFsuite
 FIT_TOL = 1e-3  # relative gap of the fit that prices are counted in
 QUICK_SHARE = 80  # one in so many sentences
 PAPER_FITS = 20
-
-
-class Clock:
-    """Wall-clock seconds, and CPU seconds of all threads, since it was made."""
-
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)  # of the plot: less than two decades have no room for all
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
@@ -292,6 +283,9 @@ def draw(evaluation: Evaluation) -> "Figure":
             (single,) = found[method]["strengths"].values()
             axes.axvline(single, color=colour, label=f"{label}: {single:.3g}")
         axes.set_yticks(range(len(order)), order)
+        axes.set_xticks([value for value in TICKS if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]])
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         tidy(axes, x_label="strength", y_label="")
         axes.set_title(words)
         axes.legend(frameon=False, loc="lower right")

@@ -1,6 +1,5 @@
 """What the experiments share: the data at hand, the folds, the methods, the clock and the scores."""
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from tikhon import MM, Direct, Gradient, Grid, LogisticRegression, Ridge
 from tikhon.data.libsvm import Dataset, load, split
 from tikhon.errors import InputError
+from tikhon.experiments.clock import Clock
 from tikhon.experiments.paper import file_name
 from tikhon.tuners.base import Tuner
 
@@ -91,10 +91,11 @@ def timed(work: Callable[[], Answer], repeats: int) -> Timed[Answer]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         while not cpu or (len(cpu) < repeats and max(wall) < SHORT):
-            cpu_start, wall_start = time.process_time(), time.perf_counter()
+            clock = Clock()
             answer = work()
-            cpu.append(time.process_time() - cpu_start)
-            wall.append(time.perf_counter() - wall_start)
+            wall_seconds, cpu_seconds = clock.read()
+            cpu.append(cpu_seconds)
+            wall.append(wall_seconds)
     messages = sorted({f"{entry.category.__name__}: {entry.message}" for entry in caught})
     return Timed(answer, float(np.median(cpu)), float(np.median(wall)), len(cpu), messages)
 
