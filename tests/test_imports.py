@@ -8,7 +8,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "tikhon"
 LAYERS = (
-    {"_version", "lazy", "objective", "groups", "results", "errors"},
+    {"_version", "lazy", "objective", "groups", "results", "errors", "threads"},
     {"kernels", "data"},
     {"models", "solvers"},
     {"tuners", "testing"},

@@ -129,11 +129,15 @@ def test_control_c_ends_with_130_and_keeps_what_was_found(tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
-    deadline = time.monotonic() + 60
-    while not steps.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not steps.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 130, err
     assert err.splitlines()[-1].startswith("tikhon: interrupted; the best so far is in ")
     assert f"goes on from {steps}" in err

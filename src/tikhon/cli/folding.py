@@ -5,9 +5,7 @@ to fold a molecule of a hundred letters. Fitting uses the estimator.
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from pathlib import Path
@@ -37,6 +35,7 @@ from tikhon.models.folding_structures import (
 )
 from tikhon.models.folding_weights import folding_weights
 from tikhon.objective import Matrix, Vector
+from tikhon.threads import ThreadPool
 
 Job = TypeVar("Job")
 Done = TypeVar("Done")
@@ -169,17 +168,8 @@ def _sparse(probabilities: Matrix) -> Any:
 def in_order(function: Callable[[Job], Done], jobs: Iterable[Job], n_threads: int | None) -> Iterator[Done]:
     """What the function makes of each job, by threads; few are under way at a time, so that memory stays bounded."""
     threads = n_threads or cores()
-    waiting: deque[Future[Done]] = deque()
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for job in jobs:
-            waiting.append(pool.submit(function, job))
-            while waiting and (waiting[0].done() or len(waiting) >= AHEAD * threads):
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPool(threads) as pool:
+        yield from pool.in_order(function, jobs, AHEAD * threads)
 
 
 def cores() -> int:

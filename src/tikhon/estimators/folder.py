@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -41,6 +39,7 @@ from tikhon.models.folding_weights import GROUPS, folding_weights
 from tikhon.objective import Vector
 from tikhon.results import TuneResult
 from tikhon.solvers import Solver
+from tikhon.threads import ThreadPool
 from tikhon.tuners import Tuner
 from tikhon.tuners.base import Rescale
 
@@ -376,8 +375,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         check_is_fitted(self)
         n_threads = cores(self.n_jobs)
         shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
-        with ThreadPoolExecutor(n_threads) as pool:
-            answers = list(pool.map(function, molecules, range(len(molecules)), repeat(shared)))
+        with ThreadPool(n_threads) as pool:
+            answers = pool.map(lambda number: function(molecules[number], number, shared), range(len(molecules)))
         found = []
         for number, answer in enumerate(answers):
             if answer is None:

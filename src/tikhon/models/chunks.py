@@ -1,12 +1,13 @@
 """Work on sequences in chunks that do not depend on the number of threads, so that sums are made in the same order."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tikhon.threads import ThreadPool
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -28,10 +29,5 @@ def mapped(function: Callable[[Item], Found], items: Iterable[Item], n_threads: 
 
     Items are taken as many at a time as there are threads: those that bring memory along do not pile up.
     """
-    if n_threads == 1:
-        yield from map(function, items)
-        return
-    coming = iter(items)
-    with ThreadPoolExecutor(n_threads) as pool:
-        while wave := list(islice(coming, n_threads)):
-            yield from pool.map(function, wave)
+    with ThreadPool(n_threads) as pool:
+        yield from pool.in_order(function, items, n_threads)

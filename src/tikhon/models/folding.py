@@ -1,7 +1,6 @@
 """RNA folding: a conditional log-linear model of structures given sequences (Do, Woods, Batzoglou 2006)."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,6 +29,7 @@ from tikhon.models.folding_weights import (
 )
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Product, Vector
+from tikhon.threads import ThreadPool
 
 Found = TypeVar("Found")
 
@@ -218,11 +218,8 @@ class Folding:
         """
         places = [int(place) for place in np.flatnonzero(self.row_weights)]
         longest_first = sorted(places, key=lambda place: -self._examples[place].free.n)
-        if self.n_threads == 1:
-            found = dict(zip(longest_first, map(function, longest_first), strict=True))
-        else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                found = dict(zip(longest_first, pool.map(function, longest_first), strict=True))
+        with ThreadPool(self.n_threads) as pool:
+            found = dict(zip(longest_first, pool.map(function, longest_first), strict=True))
         return [(place, found[place]) for place in places]
 
 

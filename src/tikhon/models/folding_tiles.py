@@ -4,10 +4,10 @@ Tiles depend on the number of letters alone: whatever the number of threads, sum
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tikhon.kernels.fold_inside import Tile
+from tikhon.threads import ThreadPool
 
 Found = TypeVar("Found")
 
@@ -28,7 +28,5 @@ def diagonals(n: int) -> list[list[Tile]]:
 
 def each(function: Callable[[Tile], Found], tiles: Sequence[Tile], n_threads: int) -> list[Found]:
     """What a function, which should release the GIL, makes of tiles that do not depend on each other."""
-    if n_threads == 1 or len(tiles) == 1:
-        return [function(tile) for tile in tiles]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, tiles))
+    with ThreadPool(min(n_threads, len(tiles))) as pool:
+        return pool.map(function, tiles)

@@ -1,12 +1,13 @@
 """Threads over pairs of training and hold-out data."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeAlias
 
 from threadpoolctl import ThreadpoolController
+
+from tikhon.threads import ThreadPool
 
 Mapper: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -30,8 +31,5 @@ def workers(n_jobs: int, n_items: int) -> Iterator[Mapper]:
     The libraries below release the interpreter lock; their own threads come out of the same budget.
     """
     threads = min(n_jobs, n_items)
-    if threads <= 1:
-        yield lambda function, items: [function(item) for item in items]
-        return
-    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        yield lambda function, items: list(pool.map(function, items))
+    with one_blas_thread() if threads > 1 else nullcontext(), ThreadPool(threads) as pool:
+        yield pool.map

@@ -1,0 +1,115 @@
+"""The one pool of threads: ordered maps that Ctrl-C cannot leave hanging.
+
+Python raises ``KeyboardInterrupt`` between any two instructions of the main thread, also right after a lock of the standard
+library's pool has been taken and before the ``with`` statement that would release it. The workers then wait for that lock
+forever. So the pool holds Ctrl-C back while it hands out tasks and collects results, and raises it in between.
+"""
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+POLL_SECONDS = 0.05  # how late Ctrl-C may be noticed
+
+
+class _InterruptsHeldBack:
+    """Within this context Ctrl-C is counted; ``KeyboardInterrupt`` is raised at its end.
+
+    Only the main thread receives signals, and a handler of the user's own is left alone.
+    """
+
+    def __enter__(self) -> Self:
+        self.count = 0
+        self._replaced = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if self._replaced:
+            signal.signal(signal.SIGINT, self._counted)
+        return self
+
+    def _counted(self, *_: Any) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        if self._replaced:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.count:
+            raise KeyboardInterrupt
+
+
+class ThreadPool:
+    """Maps over threads with results in order, so that sums do not depend on timing.
+
+    Functions should release the GIL. With one thread they are called in this one. When the context is left, tasks that have
+    not begun are dropped and running ones are waited for; a second Ctrl-C leaves them behind.
+
+    >>> with ThreadPool(2) as pool:
+    ...     pool.map(abs, [-1, 2, -3])
+    [1, 2, 3]
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._executor = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._abandoned: list[Future[Any]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._executor is None:
+            return
+        with _InterruptsHeldBack() as interrupts:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            while not interrupts.count and wait(self._abandoned, POLL_SECONDS).not_done:
+                pass
+            if not interrupts.count:
+                self._executor.shutdown()
+
+    def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """What the function makes of each item."""
+        items = list(items)
+        return list(self.in_order(function, items, len(items)))
+
+    def in_order(self, function: Callable[[Item], Found], items: Iterable[Item], ahead: int) -> Iterator[Found]:
+        """The same one by one, as soon as they are known; ``ahead`` bounds the tasks under way, and so memory."""
+        if self._executor is None:
+            yield from map(function, items)
+            return
+        started: deque[Future[Found]] = deque()
+        try:
+            for item in items:
+                with _InterruptsHeldBack():
+                    started.append(self._executor.submit(function, item))
+                while started and (len(started) >= ahead or _is_done(started[0])):
+                    yield _result(started)
+            while started:
+                yield _result(started)
+        finally:
+            with _InterruptsHeldBack():
+                self._abandoned += [future for future in started if not future.cancel()]
+
+
+def _is_done(future: Future[Any]) -> bool:
+    with _InterruptsHeldBack():
+        return future.done()
+
+
+def _result(started: deque[Future[Found]]) -> Found:
+    """That of the first; it stays among those started until it is known."""
+    first = started[0]
+    with _InterruptsHeldBack() as interrupts:
+        while not first.done() and not interrupts.count:
+            wait([first], POLL_SECONDS)
+    started.popleft()
+    return first.result()
