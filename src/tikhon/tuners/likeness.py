@@ -9,7 +9,7 @@ from tikhon.objective import Vector
 from tikhon.solvers.descent import STEEP, Descent
 
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength
-ENOUGH, MOST_STEPS = 4e-4, 12  # per row, in a log strength: a likeness needs no more than a rough minimum
+ENOUGH, MOST_STEPS = 8e-4, 12  # per row, in a log strength: a likeness needs no more than a rough minimum
 # Guesses of its second derivatives in nats: in a common log strength, per row; and in that of a group.
 COMMON_CURVATURE, CURVATURE = 0.1, 5.0
 
