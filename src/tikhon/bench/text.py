@@ -50,6 +50,7 @@ ONE, BANDS, NGRAMS, BOTH = "one", "bands", "ngrams", "both"
 GROUPINGS = (ONE, BANDS, NGRAMS, BOTH)
 MOST_ROWS, QUICK_ROWS = None, 150  # of training, and as many of test, drawn with seed 0
 LEAST_DOCUMENTS = 10  # that a column is found in
+LABEL_HEIGHT = 12  # points, in the plot
 ASKED_SPEEDUP, ASKED_LOSS_RATIO, ASKED_GROUPINGS = 5.0, 1.0, 2
 
 
@@ -275,6 +276,11 @@ def _strengths(name: str, entry: Mapping[str, Any]) -> str:
     return table(["set", "group", "strength"], rows)
 
 
+def _overlap(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Would labels of these two, seconds and losses, be written over one another?"""
+    return bool(abs(np.log(point[0] / other[0])) < 1.0 and abs(np.log(point[1] / other[1])) < 1e-3)
+
+
 def draw(evaluation: Evaluation) -> "Figure":
     """Test log loss against seconds, a panel for each set."""
     from matplotlib.ticker import NullFormatter
@@ -282,15 +288,15 @@ def draw(evaluation: Evaluation) -> "Figure":
     datasets = evaluation.summary["datasets"]
     figure = new_figure(5.0 * max(1, len(datasets)), 3.6)
     for axes, (name, entry) in zip(np.ravel(figure.subplots(1, max(1, len(datasets)))), datasets.items(), strict=False):
-        for contestant, figures in entry["one_thread"].items():
+        points = {name: (figures["seconds"], figures["log_loss"]) for name, figures in entry["one_thread"].items()}
+        for place, (contestant, point) in enumerate(points.items()):
             colour = BLUE if contestant in GROUPINGS else RED if contestant == LOGISTIC_CV else GREY
-            axes.scatter([figures["seconds"]], [figures["log_loss"]], color=colour, s=36)
-            axes.annotate(
-                contestant, (figures["seconds"], figures["log_loss"]), xytext=(5, 4), textcoords="offset points"
-            )
+            axes.scatter(*point, color=colour, s=36)
+            above = sum(_overlap(point, other) for other in list(points.values())[:place])
+            axes.annotate(contestant, point, xytext=(5, 4 + LABEL_HEIGHT * above), textcoords="offset points")
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())  # a panel of one decade would number them all
-        axes.margins(0.35, 0.25)
+        axes.margins(0.35, 0.4)
         axes.set_title(name)
         tidy(axes, x_label="CPU seconds, one thread", y_label="test log loss")
     return figure
