@@ -13,8 +13,8 @@ NOT_FOR_A_FIT = (
     "tikhon.bench",
     "tikhon.experiments",
     "tikhon.testing",
-    "tikhon.estimators.chain",
-    "tikhon.estimators.folder",
+    "tikhon.estimators.chain.crf",
+    "tikhon.estimators.folding.folder",
     "numba",
     "sklearn.datasets",
 )

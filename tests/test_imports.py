@@ -108,11 +108,11 @@ def test_good_imports_pass(importer: str, target: str) -> None:
     ("importer", "target"),
     [
         ("tikhon.objective", "tikhon.solvers"),
-        ("tikhon.models.softmax", "tikhon.tuners.base"),
+        ("tikhon.models.linear.softmax", "tikhon.tuners.base"),
         ("tikhon.tuners.grid", "tikhon.models"),
-        ("tikhon.estimators.ridge", "tikhon.report"),
+        ("tikhon.estimators.linear.ridge", "tikhon.report"),
         ("tikhon.groups", ".errors"),
-        ("tikhon.estimators.ridge", "tikhon"),
+        ("tikhon.estimators.linear.ridge", "tikhon"),
     ],
 )
 def test_bad_imports_are_seen(importer: str, target: str) -> None:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from tikhon._version import __version__
 from tikhon.errors import InputError, TikhonError, TuningWarning
+from tikhon.estimators import ESTIMATORS
 from tikhon.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from tikhon.estimators.chain import ChainCRF
+    from tikhon.estimators.chain.crf import ChainCRF
     from tikhon.estimators.files import load
-    from tikhon.estimators.folder import RNAFolder
-    from tikhon.estimators.logistic import LogisticRegression
-    from tikhon.estimators.ridge import Ridge
+    from tikhon.estimators.folding.folder import RNAFolder
+    from tikhon.estimators.linear.logistic import LogisticRegression
+    from tikhon.estimators.linear.ridge import Ridge
     from tikhon.groups import Groups
     from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
@@ -41,10 +42,7 @@ __all__ = [
 __getattr__ = imported_when_used(
     __name__,
     {
-        "ChainCRF": "tikhon.estimators.chain",
-        "LogisticRegression": "tikhon.estimators.logistic",
-        "RNAFolder": "tikhon.estimators.folder",
-        "Ridge": "tikhon.estimators.ridge",
+        **ESTIMATORS,
         "load": "tikhon.estimators.files",
         "Groups": "tikhon.groups",
         "Auto": "tikhon.tuners",

@@ -5,7 +5,7 @@ import pytest
 from tikhon import ChainCRF
 from tikhon.data.tagged import load_tagged
 from tikhon.data.token_windows import window_features
-from tikhon.models.chain import Chain
+from tikhon.models.chain.objective import Chain
 
 ONE_IN = 16
 MOST_FITS = 6.0

@@ -17,8 +17,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-import tikhon.estimators.logistic
-import tikhon.estimators.ridge
+import tikhon.estimators.linear.logistic
+import tikhon.estimators.linear.ridge
 from tikhon import MM, Gradient, Grid, LogisticRegression, Ridge, TuningWarning
 from tikhon.errors import InputError
 
@@ -53,7 +53,7 @@ def target(kind, labels, values):
     return values if kind is Ridge else labels
 
 
-@pytest.mark.parametrize("module", [tikhon.estimators.logistic, tikhon.estimators.ridge])
+@pytest.mark.parametrize("module", [tikhon.estimators.linear.logistic, tikhon.estimators.linear.ridge])
 def test_examples_of_the_documentation_run(module):
     results = doctest.testmod(module)
     assert results.attempted > 5

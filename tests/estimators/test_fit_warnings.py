@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from tikhon import MM, ChainCRF, Grid, LogisticRegression, Ridge, RNAFolder, TuningWarning, load
-from tikhon.estimators import chain_weights
+from tikhon.estimators.chain import weights as chain_weights
 
 SEQUENCES = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG"]
 STRUCTURES = ["(((....)))", "((((..))))", "((....))"]

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from tikhon import MM, InputError, RNAFolder, load
 from tikhon.data.rna import load_rna
 from tikhon.errors import TuningWarning
-from tikhon.models.folding_weights import GROUPS
+from tikhon.models.folding.weights import GROUPS
 
 SEQUENCES = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGGGAAAACCCC", "AGCCAAAGGCA"]
 STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((((....))))", ".(((...)))."]

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from tikhon.errors import InputError
-from tikhon.estimators.token_features import FeatureEncoder
+from tikhon.estimators.chain.token_features import FeatureEncoder
 
 
 def decoded(encoder, found):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tikhon.kernels.row_cholesky import LEAST_PIVOT, row_cholesky, row_cholesky_solve
+from tikhon.kernels.linear.row_cholesky import LEAST_PIVOT, row_cholesky, row_cholesky_solve
 
 
 def matrices(rng, K, n):

@@ -10,8 +10,8 @@ import pytest
 CHAINS = textwrap.dedent(
     """
     import numpy as np
-    from tikhon.models.chain import Chain
-    from tikhon.models.chain_layout import Sequences, layout_of
+    from tikhon.models.chain.objective import Chain
+    from tikhon.models.chain.layout import Sequences, layout_of
     rng = np.random.default_rng(0)
     n_tokens, n_features, n_labels = 3000, 400, 22
     features = rng.integers(0, n_features, 5 * n_tokens).astype(np.int32)
@@ -24,8 +24,8 @@ CHAINS = textwrap.dedent(
 MOLECULES = textwrap.dedent(
     """
     import numpy as np
-    from tikhon.models.folding import Folding, example
-    from tikhon.models.folding_structures import ANY, Rules, encoded
+    from tikhon.models.folding.objective import Folding, example
+    from tikhon.models.folding.structures import ANY, Rules, encoded
     rng = np.random.default_rng(0)
     letters = [encoded("".join(rng.choice(list("ACGU"), 120))) for _ in range(3)]
     partners = [np.full(len(row), ANY) for row in letters]

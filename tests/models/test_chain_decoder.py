@@ -7,8 +7,8 @@ import pytest
 from tests import naive
 from tests.models.test_chain import LENGTHS, made
 
-from tikhon.models.chain_decoder import ChainDecoder, Rules
-from tikhon.models.chain_layout import layout_of
+from tikhon.models.chain.decoder import ChainDecoder, Rules
+from tikhon.models.chain.layout import layout_of
 
 
 def enumerated(data, layout, weights, i, rules=None):

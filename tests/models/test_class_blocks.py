@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tikhon.models import class_blocks as module
-from tikhon.models.class_blocks import ByProducts, ByRowBlocks, Pairs, class_blocks
-from tikhon.models.design import Design
-from tikhon.models.sparse_pairs import SparsePairs, sparse_pairs
+from tikhon.models.linear import class_blocks as module
+from tikhon.models.linear.class_blocks import ByProducts, ByRowBlocks, Pairs, class_blocks
+from tikhon.models.linear.design import Design
+from tikhon.models.linear.sparse_pairs import SparsePairs, sparse_pairs
 
 KINDS = (ByProducts, ByRowBlocks)
 STORAGE = {"dense": np.asarray, "csr": sp.csr_array}
@@ -40,7 +40,7 @@ def test_pairs_are_the_upper_triangle_and_back(m):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("m", [1, 2, 4])
 def test_gram_and_quadratics_are_those_written_out(kind, storage, fit_intercept, m, rng, monkeypatch):
-    monkeypatch.setattr("tikhon.models.design.BLOCK_BYTES", 8 * 10 * 5)  # several blocks of rows
+    monkeypatch.setattr("tikhon.models.linear.design.BLOCK_BYTES", 8 * 10 * 5)  # several blocks of rows
     design, rows = made(rng, storage, fit_intercept)
     blocks, (n, q) = kind(design, m), rows.shape
     C = symmetric(rng, m, n)
@@ -79,7 +79,7 @@ def test_products_of_sparse_rows(fit_intercept, rng):
 
 def test_too_many_products_of_sparse_rows_are_not_kept(rng, monkeypatch):
     design, rows = made(rng, "csr", fit_intercept=True)
-    monkeypatch.setattr("tikhon.models.sparse_pairs.MOST_PRODUCTS", 10)
+    monkeypatch.setattr("tikhon.models.linear.sparse_pairs.MOST_PRODUCTS", 10)
     assert sparse_pairs(design.X, True) is None
     c = rng.uniform(0.0, 2.0, len(rows))
     np.testing.assert_allclose(design.gram(c), rows.T @ (c[:, None] * rows), rtol=1e-10, atol=1e-12)

@@ -8,10 +8,10 @@ import pytest
 from tests import naive
 
 from tikhon.data.dot_bracket import SOME_PARTNER
-from tikhon.models.folding import Folding, example
-from tikhon.models.folding_passes import factors_of, fold_inside
-from tikhon.models.folding_structures import Rules, encoded, known_uses, unknown_molecule
-from tikhon.models.folding_weights import GROUPS, LETTERS, folding_weights, score_matrix, scores_from, tables_of
+from tikhon.models.folding.objective import Folding, example
+from tikhon.models.folding.passes import factors_of, fold_inside
+from tikhon.models.folding.structures import Rules, encoded, known_uses, unknown_molecule
+from tikhon.models.folding.weights import GROUPS, LETTERS, folding_weights, score_matrix, scores_from, tables_of
 from tikhon.solvers import LBFGS, NewtonCG
 from tikhon.testing import check_objective
 
@@ -238,7 +238,7 @@ def test_structures_that_are_drawn_sketch_the_hessian(rng, monkeypatch):
     objective = objective_of(sequence, np.zeros(24, np.int64), Rules(), row_weights=np.array([2.5]))
     product = objective.hessian_at(weights)
     for name in ("DRAWN", "ENOUGH_DRAWN"):
-        monkeypatch.setattr(f"tikhon.models.folding.{name}", 20_000)
+        monkeypatch.setattr(f"tikhon.models.folding.objective.{name}", 20_000)
     sketch = objective.hessian_sketch(weights)
     for _ in range(5):
         v = rng.normal(size=len(weights))

@@ -5,9 +5,9 @@ import pytest
 from tests import naive
 
 from tikhon.data.dot_bracket import SOME_PARTNER
-from tikhon.models.folding_decoder import best_structure, drawn_structures, posterior
-from tikhon.models.folding_passes import average_uses, fold_inside
-from tikhon.models.folding_structures import (
+from tikhon.models.folding.decoder import best_structure, drawn_structures, posterior
+from tikhon.models.folding.passes import average_uses, fold_inside
+from tikhon.models.folding.structures import (
     Rules,
     contradiction,
     encoded,
@@ -16,7 +16,7 @@ from tikhon.models.folding_structures import (
     molecule,
     unknown_molecule,
 )
-from tikhon.models.folding_weights import folding_weights, score_matrix, tables_of
+from tikhon.models.folding.weights import folding_weights, score_matrix, tables_of
 
 LENGTH = 12
 PAIRS = [set("AU"), set("CG"), set("GU")]
@@ -212,8 +212,8 @@ def test_tiles_and_threads_change_nothing(counts_parses, rng, monkeypatch):
     whole = posterior(known, weights, 30)
     scores = tables_of(score_matrix(counts_parses) @ weights)
     uses = average_uses(known, fold_inside(known, scores))
-    monkeypatch.setattr("tikhon.models.folding_tiles.WHOLE", 20)
-    monkeypatch.setattr("tikhon.models.folding_tiles.SIDE_OF_TILE", 16)
+    monkeypatch.setattr("tikhon.models.folding.tiles.WHOLE", 20)
+    monkeypatch.setattr("tikhon.models.folding.tiles.SIDE_OF_TILE", 16)
     one, two = (posterior(known, weights, 30, n_threads=n) for n in (1, 2))
     assert one.log_z == pytest.approx(whole.log_z, rel=1e-13)
     np.testing.assert_allclose(one.pairs, whole.pairs, rtol=1e-9, atol=1e-15)

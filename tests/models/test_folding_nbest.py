@@ -8,10 +8,10 @@ import pytest
 from tests import naive
 
 from tikhon.data.dot_bracket import SOME_PARTNER
-from tikhon.models.folding_decoder import best_structure, log_partition
-from tikhon.models.folding_nbest import several_best
-from tikhon.models.folding_structures import Rules, encoded, molecule, unknown_molecule
-from tikhon.models.folding_weights import folding_weights
+from tikhon.models.folding.decoder import best_structure, log_partition
+from tikhon.models.folding.nbest import several_best
+from tikhon.models.folding.structures import Rules, encoded, molecule, unknown_molecule
+from tikhon.models.folding.weights import folding_weights
 
 ALL = 10**9
 RULES = [Rules(), Rules(least_hairpin=3), Rules(longest_loop=2), Rules(counts_parses=True)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tikhon.models.design import Design
+from tikhon.models.linear.design import Design
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tikhon.models import inverse as inverse_module
-from tikhon.models.design import Design
-from tikhon.models.inverse import ByColumns, ByRows, fewer_rows, inverse_of
+from tikhon.models.linear import inverse as inverse_module
+from tikhon.models.linear.design import Design
+from tikhon.models.linear.inverse import ByColumns, ByRows, fewer_rows, inverse_of
 
 STORAGE = {"C": np.ascontiguousarray, "F": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = {"tall": (40, 6), "wide": (12, 30), "square": (9, 9)}
@@ -102,7 +102,7 @@ def test_a_gram_matrix_that_is_given_is_used_and_not_changed(rng):
 def test_responses_too_large_to_keep_are_made_block_by_block(storage, rng, monkeypatch):
     made = Made(rng, "tall", storage)
     monkeypatch.setattr(inverse_module, "KEPT_BYTES", 0)
-    monkeypatch.setattr("tikhon.models.design.BLOCK_BYTES", 8 * 6 * 7)  # seven rows at a time
+    monkeypatch.setattr("tikhon.models.linear.design.BLOCK_BYTES", 8 * 6 * 7)  # seven rows at a time
     found = made.by(ByColumns)
     assert len(list(found.responses())) == 6
     check(made, found, rng)

@@ -8,8 +8,8 @@ from tests import naive
 
 from tikhon import Ridge
 from tikhon.models import LeastSquares
-from tikhon.models.design import Design
-from tikhon.models.dual import SharedKernel
+from tikhon.models.linear.design import Design
+from tikhon.models.linear.dual import SharedKernel
 from tikhon.solvers import make_solver
 
 

@@ -8,9 +8,10 @@ import scipy.sparse as sp
 from tests import naive, problems
 
 from tikhon.groups import weight_groups
-from tikhon.models import LeastSquares, dual, least_squares
-from tikhon.models.design import Design
-from tikhon.models.gram import SharedGrams
+from tikhon.models import LeastSquares
+from tikhon.models.linear import dual, least_squares
+from tikhon.models.linear.design import Design
+from tikhon.models.linear.gram import SharedGrams
 from tikhon.objective import Pair
 from tikhon.solvers import make_solver, prefers_factors
 from tikhon.solvers.hessian import HESSIANS

@@ -6,7 +6,7 @@ from tests import naive
 from tests.tuners.curved_cases import slope
 
 from tikhon.models import LeastSquares
-from tikhon.models.left_out_squares import PrincipalAxes, centred_rows, left_out_by_kernel
+from tikhon.models.linear.left_out_squares import PrincipalAxes, centred_rows, left_out_by_kernel
 from tikhon.objective import ClosedForm
 
 SHAPES = [(30, 3), (30, 15), (30, 27), (30, 29), (30, 30), (30, 31), (20, 70)]

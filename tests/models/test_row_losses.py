@@ -7,10 +7,10 @@ from tests.models.test_chain import made as made_chain
 from tests.models.test_folding import a_sequence
 
 from tikhon.models import LeastSquares
-from tikhon.models.chain import Chain
-from tikhon.models.chain_layout import layout_of
-from tikhon.models.folding import Folding, example
-from tikhon.models.folding_structures import Rules, encoded
+from tikhon.models.chain.layout import layout_of
+from tikhon.models.chain.objective import Chain
+from tikhon.models.folding.objective import Folding, example
+from tikhon.models.folding.structures import Rules, encoded
 from tikhon.objective import RowLosses
 from tikhon.solvers.penalised import damped, penalised
 

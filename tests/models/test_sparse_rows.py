@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 from tests import problems
 
-from tikhon.models import sparse_rows as module
-from tikhon.models.design import Design
-from tikhon.models.logistic import Logistic
-from tikhon.models.softmax import Softmax
-from tikhon.models.sparse_rows import SparseRows, sparse_rows
+from tikhon.models.linear import sparse_rows as module
+from tikhon.models.linear.design import Design
+from tikhon.models.linear.logistic import Logistic
+from tikhon.models.linear.softmax import Softmax
+from tikhon.models.linear.sparse_rows import SparseRows, sparse_rows
 from tikhon.testing import check_objective
 
 

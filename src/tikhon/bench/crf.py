@@ -21,7 +21,7 @@ from tikhon.bench.memory import forget_peak, peak, resident
 from tikhon.bench.target import ToTarget
 from tikhon.data.chunk_scores import chunk_scores
 from tikhon.data.tagged import as_lists, load_tagged
-from tikhon.estimators.token_features import FeatureEncoder
+from tikhon.estimators.chain.token_features import FeatureEncoder
 from tikhon.experiments.crfsuite import train
 from tikhon.experiments.runner import Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row

@@ -23,7 +23,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegressionCV
 
 from tikhon.experiments.fitting import GRID, N_FOLDS, Folds
-from tikhon.models.sparse_rows import SparseRows
+from tikhon.models.linear.sparse_rows import SparseRows
 from tikhon.objective import Matrix, Vector
 
 LOGISTIC_CV = "LogisticRegressionCV"

@@ -22,12 +22,12 @@ from tikhon.bench.memory import peak
 from tikhon.bench.scale import exponent
 from tikhon.data.rna import load_rna, rna_file
 from tikhon.errors import MissingExtra
-from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
+from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of
 from tikhon.experiments.output import heading, number, short, table, today, versions
 from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
-from tikhon.models.folding import Folding
-from tikhon.models.folding_structures import Rules
+from tikhon.models.folding.objective import Folding
+from tikhon.models.folding.structures import Rules
 from tikhon.report.canvas import COLOURS, new_figure, tidy
 
 if TYPE_CHECKING:

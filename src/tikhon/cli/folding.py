@@ -19,9 +19,9 @@ from tikhon.data.files import check_writable, reading, replacing
 from tikhon.data.pair_tables import bpseq_text, ct_text
 from tikhon.data.rna import PRETRAINED
 from tikhon.errors import FileFormatError, InputError
-from tikhon.kernels.fold_inside import NONE, Molecule
-from tikhon.models.folding_decoder import best_structure, drawn_structures, log_partition, posterior
-from tikhon.models.folding_structures import (
+from tikhon.kernels.folding.inside import NONE, Molecule
+from tikhon.models.folding.decoder import best_structure, drawn_structures, log_partition, posterior
+from tikhon.models.folding.structures import (
     Partners,
     Rules,
     contradiction,
@@ -33,7 +33,7 @@ from tikhon.models.folding_structures import (
     strangers,
     unknown_molecule,
 )
-from tikhon.models.folding_weights import folding_weights
+from tikhon.models.folding.weights import folding_weights
 from tikhon.objective import Matrix, Vector
 from tikhon.threads import ThreadPool
 

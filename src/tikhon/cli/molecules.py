@@ -8,8 +8,8 @@ from pathlib import Path
 from tikhon.data.dot_bracket import n_crossing, partly_known_partners
 from tikhon.data.rna import OTHER_CODES, STDIN, Record, stream_rna
 from tikhon.errors import FileFormatError, InputError
-from tikhon.models.folding_passes import table_bytes
-from tikhon.models.folding_structures import Partners
+from tikhon.models.folding.passes import table_bytes
+from tikhon.models.folding.structures import Partners
 
 ENDINGS = (".bpseq", ".ct", ".dbn", ".db", ".fa", ".fasta")  # of files that are taken from a directory
 

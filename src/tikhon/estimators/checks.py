@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.user_warnings import Warn, warn_user
 from tikhon.groups import Groups
-from tikhon.models.design import Design
+from tikhon.models.linear.design import Design
 from tikhon.objective import Vector
 
 LARGEST_VALUE = 1e100

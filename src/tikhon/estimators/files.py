@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING
 
 from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import FileFormatError
+from tikhon.estimators import ESTIMATORS
 from tikhon.estimators.state import restore
 
 if TYPE_CHECKING:
-    from tikhon.estimators.chain import ChainCRF
-    from tikhon.estimators.folder import RNAFolder
-    from tikhon.estimators.logistic import LogisticRegression
-    from tikhon.estimators.ridge import Ridge
-
-# Imported when a file asks for one: see this package's first lines.
-_HOMES = {
-    "LogisticRegression": "tikhon.estimators.logistic",
-    "Ridge": "tikhon.estimators.ridge",
-    "ChainCRF": "tikhon.estimators.chain",
-    "RNAFolder": "tikhon.estimators.folder",
-}
+    from tikhon.estimators.chain.crf import ChainCRF
+    from tikhon.estimators.folding.folder import RNAFolder
+    from tikhon.estimators.linear.logistic import LogisticRegression
+    from tikhon.estimators.linear.ridge import Ridge
 
 
 def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF | RNAFolder":
@@ -40,8 +33,8 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
     """
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     name = str(header.get("estimator"))
-    if name not in _HOMES:
-        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(_HOMES)}")
-    model_class = getattr(import_module(_HOMES[name]), name)
+    if name not in ESTIMATORS:
+        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(ESTIMATORS)}")
+    model_class = getattr(import_module(ESTIMATORS[name]), name)
     model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays)
     return model

@@ -20,7 +20,7 @@ from tikhon.experiments.hmm_data import LENGTH, N_OBSERVED, Draw, drawn, tied
 from tikhon.experiments.output import heading, number, spread, table, today, versions
 from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
-from tikhon.models.chain_decoder import ChainDecoder
+from tikhon.models.chain.decoder import ChainDecoder
 from tikhon.objective import Pair, Vector
 from tikhon.report.canvas import COLOURS, new_figure, tidy
 from tikhon.solvers import make_solver

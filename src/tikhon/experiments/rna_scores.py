@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tikhon import RNAFolder
 from tikhon.data.dot_bracket import partners_of
 from tikhon.data.rna import Record
-from tikhon.models.folding_decoder import Posterior
-from tikhon.models.folding_structures import Rules, encoded, known_pairs
+from tikhon.models.folding.decoder import Posterior
+from tikhon.models.folding.structures import Rules, encoded, known_pairs
 from tikhon.objective import Matrix, Vector
 
 GAMMAS = tuple(2.0**k for k in range(-5, 11))

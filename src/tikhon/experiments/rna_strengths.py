@@ -14,13 +14,13 @@ import numpy as np
 
 from tikhon import MM, Direct, Gradient, Grid, RNAFolder
 from tikhon.data.rna import Record, load_rna, rna_file
-from tikhon.estimators.rna_input import checked_sequences, checked_structures, examples_of
+from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of
 from tikhon.experiments.rna_scores import area, counted
 from tikhon.experiments.rna_strengths_report import draw, evaluate
 from tikhon.experiments.runner import Experiment, Plan, RowSpec
 from tikhon.experiments.store import Row
-from tikhon.models.folding import Folding
-from tikhon.models.folding_structures import Rules
+from tikhon.models.folding.objective import Folding
+from tikhon.models.folding.structures import Rules
 from tikhon.tuners import Tuner
 
 TITLE = "RNA folding, S-151Rfam: one strength, one for each kind of feature, one for each weight"

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from tikhon.errors import TuningWarning
-from tikhon.estimators.logistic import LogisticRegression
-from tikhon.estimators.ridge import Ridge
+from tikhon.estimators.linear.logistic import LogisticRegression
+from tikhon.estimators.linear.ridge import Ridge
 from tikhon.objective import Matrix, Vector
 from tikhon.report.canvas import new_figure
 from tikhon.report.demo_data import SEED, Case, cases

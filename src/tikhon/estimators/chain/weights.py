@@ -1,0 +1,107 @@
+"""What a chain CRF knows of its weights before it is fitted: of sequences, from an earlier fit, of memory."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from tikhon.errors import InputError, TuningWarning
+from tikhon.estimators.checks import as_input_error
+from tikhon.estimators.user_warnings import Warn
+from tikhon.models.chain.layout import UNKNOWN, Layout, Sequences
+from tikhon.objective import Vector
+
+VECTORS = (
+    40  # of the size of the weights that a tuning holds at a time: memories of L-BFGS, gradients of chunks, adjoints
+)
+MOST_OF_MEMORY = 0.8
+
+
+def sequence_weights(
+    row_weights: Vector,
+    class_weight: Mapping[Any, float] | str | None,
+    codes: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    classes: NDArray[Any],
+) -> Vector:
+    """Row weights times the mean weight of the labels of each sequence, of those that are known."""
+    if class_weight is None:
+        return row_weights
+    per_token = np.repeat(row_weights, np.diff(starts))
+    known = codes != UNKNOWN
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(codes[known], per_token[known], len(classes))
+        weights = np.divide(sums.sum(), len(classes) * sums, out=np.ones(len(classes)), where=sums > 0.0)
+    else:
+        with as_input_error(None, None):
+            weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=float)
+    bad = ~(np.isfinite(weights) & (weights > 0.0))
+    if bad.any():
+        raise InputError(f"class_weight of label {classes[bad][0]!r} must be a finite number larger than 0")
+    of_token = np.where(known, weights[codes], 0.0)
+    sums, counts = np.add.reduceat(of_token, starts[:-1]), np.add.reduceat(known.astype(float), starts[:-1])
+    return row_weights * np.divide(sums, counts, out=np.ones(len(sums)), where=counts > 0.0)
+
+
+def carried_weights(
+    old_names: Sequence[str],
+    old_classes: NDArray[Any],
+    old_layout: Layout,
+    old_weights: Vector,
+    names: Sequence[str],
+    classes: NDArray[Any],
+    layout: Layout,
+) -> Vector:
+    """Weights of an earlier fit in the places of this one: by the names of features and labels; 0 for new pairs."""
+    label_of = {label: code for code, label in enumerate(old_classes.tolist())}
+    feature_of = {name: number for number, name in enumerate(old_names)}
+    labels = np.array([label_of.get(label, -1) for label in classes.tolist()])
+    features = np.array([feature_of.get(name, -1) for name in names])
+    start = np.zeros(layout.n_weights)
+    start[: layout.n_pairs] = _looked_up(
+        np.column_stack([old_layout.pair_features, old_layout.pair_labels]), old_weights[: old_layout.n_pairs],
+        np.column_stack([features[layout.pair_features], labels[layout.pair_labels]]),
+    )  # fmt: skip
+    old_parts, parts = old_layout.transition_parts(old_weights), layout.transition_parts(start)
+    for old_rows, old_part, rows, part in zip(
+        old_layout.transitions, old_parts, layout.transitions, parts, strict=False
+    ):
+        part[:] = _looked_up(old_rows, old_part, labels[rows])
+    return start
+
+
+def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np.int64]) -> Vector:
+    """The value of each key, a row of numbers; 0 for keys that are new or have a negative part."""
+    if len(old_keys) == 0 or len(keys) == 0:
+        return np.zeros(len(keys))
+    known: NDArray[np.bool_] = np.all(keys >= 0, axis=1)
+    shape = tuple((np.maximum(old_keys.max(axis=0), keys.max(axis=0)) + 1).tolist())
+    old_codes = np.ravel_multi_index(tuple(old_keys.T), shape)
+    codes = np.ravel_multi_index(tuple(np.where(known[:, None], keys, 0).T), shape)
+    order = np.argsort(old_codes)
+    place = np.minimum(np.searchsorted(old_codes, codes, sorter=order), len(order) - 1)
+    found = known & (old_codes[order[place]] == codes)
+    return np.where(found, old_values[order[place]], 0.0)
+
+
+def warn_of_memory(data: Sequences, layout: Layout, warn: Warn) -> None:
+    """Say before the work begins that memory will hardly do, with what it would take."""
+    needed = 8.0 * VECTORS * layout.n_weights + 2.0 * data.features.nbytes
+    available = _available_memory()
+    if available is not None and needed > MOST_OF_MEMORY * available:
+        warn(
+            f"{layout.n_weights:,} weights and {len(data.features):,} features of tokens take about {needed / 2**30:.1f} GiB, "
+            f"and {available / 2**30:.1f} GiB are free: use fewer features (drop rare ones), or all_pairs=False",
+            TuningWarning,
+        )
+
+
+def _available_memory() -> float | None:
+    """Bytes, where the system tells."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return None

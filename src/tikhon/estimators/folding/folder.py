@@ -1,0 +1,511 @@
+"""RNA secondary structures with learned strengths."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tikhon.data.dot_bracket import dot_bracket
+from tikhon.data.rna import PRETRAINED
+from tikhon.data.rna_parameters import read_weights, write_parameters
+from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
+from tikhon.errors import InputError
+from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
+from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
+from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of, texts_of
+from tikhon.estimators.state import Arrays, restore
+from tikhon.estimators.user_warnings import FitWarnings
+from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
+from tikhon.kernels.folding.inside import NONE, Molecule
+from tikhon.models.folding.decoder import best_structure, drawn_structures, log_partition, posterior
+from tikhon.models.folding.nbest import several_best
+from tikhon.models.folding.objective import Folding
+from tikhon.models.folding.structures import (
+    Partners,
+    Rules,
+    contradiction,
+    known_pairs,
+    molecule,
+    pair_counts,
+    share,
+    unknown_molecule,
+)
+from tikhon.models.folding.weights import GROUPS, folding_weights
+from tikhon.objective import Vector
+from tikhon.results import TuneResult
+from tikhon.solvers import Solver
+from tikhon.threads import ThreadPool
+from tikhon.tuners import Tuner
+from tikhon.tuners.base import Rescale
+
+Found = TypeVar("Found")
+
+KINDS = "kind"
+LEFT_OUT = "left out"
+METHODS = ("mea", "centroid", "viterbi")
+LEAST_PROBABILITY = 1e-9  # of a pair that is told
+
+
+class RNAFolder(WeightsByGroup, TunedEstimator):
+    """A log-linear model of RNA secondary structures that learns one L2 strength for each kind of structural feature.
+
+    It minimises ``sum_i a_i (log Z(x_i) - log Z(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over molecules i with weights a.
+    Z(x) sums exp(score) over all nested structures of a sequence, Z(x, y) over those that agree with what is known of its
+    structure. The features are the 708 of CONTRAfold 2 in 15 kinds: pairs, stacks, lengths of loops and so on.
+
+    Parameters
+    ----------
+    groups : "kind", "separate", None, array-like, dict or callable, default="kind"
+        Which weights share a strength: those of a kind, none, or all (None); or any form but "prefix" that
+        LogisticRegression takes, by the names of the weights.
+    tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
+        How the strengths are learned. "auto" descends the loss of held-out molecules. None: as given.
+    strengths : float, dict from group name to float, or None, default=None
+        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others. With ``tuner=None`` a dict
+        must name every group, and None means 1.0 for all.
+    without : sequence of str, default=()
+        Kinds of features to leave out, by the names of groups that "kind" gives; their weights are 0.
+    least_hairpin : int, default=0
+        Letters between two that pair, at least.
+    longest_loop : int, default=30
+        Unpaired letters of a bulge or internal loop, at most 30.
+    all_pairs : bool, default=False
+        May any two letters pair? False: AU, CG and GU.
+    counts_parses : bool, default=False
+        Count structures with three pairs or more inside a loop as often as CONTRAfold's grammar parses them: for its
+        weights, and to compare with its partition functions.
+    longest_sequence : int, default=6000
+        Longer sequences are refused, with the memory that they would take: 2.7 GB for 6,000 letters, and four times as
+        much for twice as many (the tables alone; other arrays take a third more, Hessian products in fits twice as much).
+    cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
+        How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds, for
+        ``tuner="auto"`` and 5,000 molecules or more one hold-out part.
+    validation_fraction : float, default=0.2
+        The part of the molecules in the hold-out, with ``cv=None``; runs of neighbours are held out together.
+    rescale : {"none", "n"}, default="none"
+        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
+    solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
+    tol : float or None, default=None
+        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        (docs/conventions.md). None: 1e-6.
+    max_iter : int, default=1000
+        The most iterations of one fit.
+    warm_start : bool, default=False
+        Begin at the weights of the last fit, or of ``pretrained``. The strengths are learned again.
+    random_state : int, RandomState or None, default=None
+        Seeds the splits. None is the seed 0: the same call gives the same answer.
+    n_jobs : int or None, default=None
+        Threads over molecules; None and -1 mean all cores. Results do not depend on it.
+    verbose : int, default=0
+        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+
+    Attributes
+    ----------
+    weights_ : dict from weight name to float
+        By the names of CONTRAfold's parameter files.
+    strengths_ : dict from group name to float
+    tuning_ : TuneResult
+        What happened: status and its reason, losses, residuals, a trace of the steps.
+    groups_ : Groups
+        The group of each weight.
+    n_iter_ : int
+        Iterations of the solver over the whole tuning.
+
+    Examples
+    --------
+    >>> from tikhon import RNAFolder
+    >>> sequences = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC"]
+    >>> structures = ["(((....)))", "((((..))))", "((....))", "(((....)))"]
+    >>> model = RNAFolder(tuner=None, strengths=0.1).fit(sequences, structures)
+    >>> model.predict(["GGGAAAACCC"])
+    ['(((....)))']
+    """
+
+    _weights: Vector
+
+    def __init__(
+        self,
+        groups: GroupSpec = KINDS,
+        tuner: str | Tuner | None = "auto",
+        strengths: Mapping[str, float] | float | None = None,
+        *,
+        without: Sequence[str] = (),
+        least_hairpin: int = 0,
+        longest_loop: int = 30,
+        all_pairs: bool = False,
+        counts_parses: bool = False,
+        longest_sequence: int = 6000,
+        cv: Any = "auto",
+        validation_fraction: float = 0.2,
+        rescale: Rescale = "none",
+        solver: str | Solver = "auto",
+        tol: float | None = None,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.groups = groups
+        self.tuner = tuner
+        self.strengths = strengths
+        self.without = without
+        self.least_hairpin = least_hairpin
+        self.longest_loop = longest_loop
+        self.all_pairs = all_pairs
+        self.counts_parses = counts_parses
+        self.longest_sequence = longest_sequence
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.rescale = rescale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the strengths and the weights.
+
+        Parameters
+        ----------
+        X : list of str
+            Sequences: A, C, G, U or T in either case; letters that are not known (N) pair with nothing.
+        y : list of str
+            Structures in dot-bracket, "?" where it is not known what a letter does, "|" where it pairs and it is not known with
+            which.
+        sample_weight : array-like with an entry per molecule, float or None, default=None
+
+        Returns
+        -------
+        self
+        """
+        checked_parameters(self)
+        rules, X, y = self._rules(), texts_of("X", X), texts_of("y", y)
+        warned = FitWarnings()
+        sequences = checked_sequences(X, self.longest_sequence, warned)
+        structures = checked_structures("y", y, sequences, warned)
+        row_weights = checked_weights(sample_weight, len(sequences))
+        examples, kept = examples_of(sequences, structures, rules, warned)
+        row_weights = row_weights[kept]
+        left_out = _left_out(self.without)
+        groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
+        objective = Folding(examples, rules, row_weights=row_weights, left_out=left_out, n_threads=cores(self.n_jobs))
+        start = np.where(left_out, 0.0, self._weights) if self._is_warm_started else None
+        result = self._tune(
+            self._checked_tuner(groups), objective, groups, row_weights, X=_picked(X, kept), y=_picked(y, kept),
+            codes=None, one_thread=True, n_jobs=1, start=start, warned=warned,
+        )  # fmt: skip
+        self._weights = result.weights
+        self._stop_if_interrupted()
+        return self
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        check_is_fitted(self)
+        return dict(zip(folding_weights().names, self._weights.tolist(), strict=True))
+
+    # Predictions.
+
+    def predict(self, X: Any, *, gamma: float = 6.0, method: str = "mea", constraints: Any = None) -> list[str]:
+        """The structure of each sequence, in dot-bracket.
+
+        Parameters
+        ----------
+        X : list of str
+        gamma : float, default=6.0
+            What a letter that is rightly paired is worth beside one that is rightly unpaired: the more, the more pairs.
+        method : {"mea", "centroid", "viterbi"}, default="mea"
+            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
+            the most probable structure, whatever gamma is.
+        constraints : list of str or None, default=None
+            What is known: a structure for each sequence, with "?" where nothing is, "|" for a letter that pairs with any other.
+            A dot is a letter that is unpaired.
+
+        Returns
+        -------
+        list of str
+        """
+        if method not in METHODS:
+            raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
+        if not isinstance(gamma, int | float | np.integer | np.floating) or not 0.0 < gamma < np.inf:
+            raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int, threads: int) -> str | None:
+            # What is large is gone before the next molecule comes.
+            if method == "viterbi":
+                best = best_structure(known, self._weights, longest)
+                return None if best is None else dot_bracket(best[1])
+            after = posterior(known, self._weights, longest, n_threads=threads)
+            if after is None:
+                return None
+            return dot_bracket(after.most_accurate(gamma) if method == "mea" else after.centroid(gamma))
+
+        return self._each(X, constraints, one)
+
+    def sample(self, X: Any, n: int = 1, *, constraints: Any = None, random_state: Any = None) -> list[list[str]]:
+        """Of each sequence n structures, drawn by their probability. ``random_state`` None is the seed 0."""
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
+        seed, longest = int(seeded(random_state).randint(2**31)), self._rules().longest_loop
+
+        def one(known: Molecule, number: int, threads: int) -> list[Partners] | None:
+            # A generator for each: what is drawn does not depend on the number of threads.
+            return drawn_structures(known, self._weights, longest, int(n), np.random.default_rng([seed, number]))
+
+        return [[dot_bracket(partners) for partners in drawn] for drawn in self._each(X, constraints, one)]
+
+    def predict_nbest(self, X: Any, n: int = 5, *, constraints: Any = None) -> list[list[tuple[str, float]]]:
+        """Of each sequence up to n different structures with their probabilities, the most probable first.
+
+        Parameters
+        ----------
+        X : list of str
+        n : int, default=5
+            Fewer are returned where there are fewer. Memory grows with n times the letters of a sequence.
+        constraints : list of str or None, default=None
+            As in ``predict``. Probabilities are then shares of the structures that agree.
+
+        Returns
+        -------
+        list of list of (str, float)
+            With ``counts_parses``, n structures with the most probable parses, in the order of their own probabilities: sums
+            over parses.
+
+        Examples
+        --------
+        >>> from tikhon import RNAFolder
+        >>> model = RNAFolder(tuner=None, strengths=0.1).fit(["GGGAAAUCCC", "CCAAAAGG"], ["(((....)))", "((....))"])
+        >>> [structure for structure, _ in model.predict_nbest(["GGGAAAACCC"], n=3)[0]]
+        ['(((....)))', '((......))', '((.....)).']
+        """
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int, threads: int) -> list[tuple[str, float]] | None:
+            best = several_best(known, self._weights, longest, int(n))
+            if best is None:
+                return None
+            return [(dot_bracket(each.partners), float(np.exp(each.log_probability))) for each in best]
+
+        return self._each(X, constraints, one)
+
+    def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
+        """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int, threads: int) -> Any:
+            after = posterior(known, self._weights, longest, n_threads=threads)
+            return None if after is None else sp.csr_array(np.where(after.pairs >= LEAST_PROBABILITY, after.pairs, 0.0))
+
+        return self._each(X, constraints, one)
+
+    def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
+        """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
+        return self._log_partitions(self._molecules(X, constraints), constrained=constraints is not None)
+
+    def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The weighted sum of log p(structure | sequence); what is not known ("?", "|") is summed over.
+
+        Pairs that the model does not know, such as GA, are read as unpaired, as in training.
+        """
+        rules, sequences = self._rules(), checked_sequences(texts_of("X", X), self.longest_sequence)
+        structures = checked_structures("y", y, sequences)
+        row_weights = checked_weights(sample_weight, len(sequences))
+        free = [unknown_molecule(letters, rules) for letters in sequences]
+        known = [
+            molecule(letters, rules, known_pairs(letters, partners, rules))
+            for letters, partners in zip(sequences, structures, strict=True)
+        ]
+        return float(row_weights @ (self._log_partitions(known, constrained=True) - self._log_partitions(free)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
+
+        Predicted pairs of two letters whose partners are not known ("?", "|") are neither right nor wrong, and molecules
+        of which no letter is known ("." or a bracket) do not count.
+        """
+        X = texts_of("X", X)
+        sequences = checked_sequences(X, self.longest_sequence)
+        truth = checked_structures("y", y, sequences)
+        found = checked_structures("the prediction", self.predict(X), sequences)
+        told = np.array([bool((known >= NONE).any()) for known in truth])
+        row_weights = checked_weights(sample_weight, len(sequences)) * told
+        if not row_weights.any():
+            raise InputError("y says of no letter whether it pairs: write '.', '(' and ')' for what is known")
+        counts = [pair_counts(known, guess) for known, guess in zip(truth, found, strict=True)]
+        f1 = [share(2 * right, true + told) for right, true, told in counts]
+        return float(np.average(f1, weights=row_weights))
+
+    def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int, int], Found | None]) -> list[Found]:
+        return self._every(self._molecules(X, constraints), function, constrained=constraints is not None)
+
+    def _molecules(self, X: Any, constraints: Any) -> list[Molecule]:
+        check_is_fitted(self)
+        rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
+        if constraints is None:
+            return [unknown_molecule(letters, rules) for letters in sequences]
+        known = checked_structures("constraints", constraints, sequences)
+        for number, (letters, partners) in enumerate(zip(sequences, known, strict=True)):
+            if (why := contradiction(letters, partners, rules)) is not None:
+                raise InputError(f"structure {number} of constraints {why}")
+        return [molecule(letters, rules, partners) for letters, partners in zip(sequences, known, strict=True)]
+
+    def _log_partitions(self, molecules: Sequence[Molecule], *, constrained: bool = False) -> NDArray[np.float64]:
+        longest = self._rules().longest_loop
+
+        def one(known: Molecule, _: int, threads: int) -> float | None:
+            return log_partition(known, self._weights, longest, n_threads=threads)
+
+        return np.array(self._every(molecules, one, constrained=constrained))
+
+    def _every(
+        self, molecules: Sequence[Molecule], function: Callable[[Molecule, int, int], Found | None], *, constrained: bool
+    ) -> list[Found]:  # fmt: skip
+        """What a function makes of each molecule, its number and the threads it may have; None: it cannot be folded."""
+        check_is_fitted(self)
+        n_threads = cores(self.n_jobs)
+        shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
+        with ThreadPool(n_threads) as pool:
+            answers = pool.map(lambda number: function(molecules[number], number, shared), range(len(molecules)))
+        found = []
+        for number, answer in enumerate(answers):
+            if answer is None:
+                why = "no structure agrees with what is known of it, or " if constrained else ""
+                raise InputError(
+                    f"sequence {number}: {why}sums over its structures are out of the range of floating point"
+                )
+            found.append(answer)
+        return found
+
+    def _rules(self) -> Rules:
+        for name, value, most in (
+            ("least_hairpin", self.least_hairpin, None), ("longest_loop", self.longest_loop, 30),
+            ("longest_sequence", self.longest_sequence, None),
+        ):  # fmt: skip
+            if not isinstance(value, int | np.integer) or value < 0 or (most is not None and value > most):
+                limit = "" if most is None else f" and at most {most}"
+                raise InputError(f"{name}={value!r}: write a whole number, 0 or larger{limit}")
+        return Rules(
+            least_hairpin=int(self.least_hairpin), longest_loop=int(self.longest_loop), all_pairs=bool(self.all_pairs),
+            counts_parses=bool(self.counts_parses),
+        )  # fmt: skip
+
+    # Files.
+
+    @classmethod
+    def pretrained(cls, **parameters: Any) -> Self:
+        """The model that comes with tikhon: learned by it from TORNADO TrainA, as ``docs/results/rna-generalise.md`` tells.
+
+        Parameters
+        ----------
+        **parameters
+            Of the model, such as ``n_jobs=1``. Unless told, it leaves 3 letters or more between two that pair.
+
+        Returns
+        -------
+        RNAFolder
+            Ready to predict.
+
+        Examples
+        --------
+        >>> from tikhon import RNAFolder
+        >>> phenylalanine = "GCGGAUUUAGCUCAGUUGGGAGAGCGCCAGACUGAAGAUCUGGAGGUCCUGUGUUCGAUCCACAGAAUUCGCACCA"
+        >>> RNAFolder.pretrained().predict([phenylalanine])  # a cloverleaf
+        ['(((((((..((((........)))).(((((.......))))).....(((((.......))))))))))))....']
+        """
+        header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
+        model: Self = restore(cls, header, arrays)
+        model.set_params(**parameters)
+        return model
+
+    @classmethod
+    def from_parameters(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
+        """A model with the weights of a parameter file, as CONTRAfold and EternaFold write them, gzipped or not.
+
+        Parameters
+        ----------
+        path : str or path-like
+        **parameters
+            Of the model: ``least_hairpin=3`` for EternaFold's weights.
+
+        Returns
+        -------
+        RNAFolder
+            Ready to predict. Its strengths are 0: the file does not tell them.
+        """
+        model = cls(**parameters)
+        model._weights = read_weights(Path(path), folding_weights().names)
+        model.groups_ = _groups(KINDS).with_fixed(0.0)
+        model.strengths_ = dict.fromkeys(GROUPS, 0.0)
+        model.n_iter_ = 1
+        model.tuning_ = TuneResult(
+            tuner="none", strengths=dict(model.strengths_), weights=model._weights, criterion_name="none", criterion=None,
+            train_loss=float("nan"), status="converged", reason="weights were read from a file", worst_residual=0.0,
+            relative_gap=float("nan"), gap_is_bound=False, trace=(), n_fits=0, seconds=0.0,
+        )  # fmt: skip
+        return model
+
+    def save_parameters(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights to a parameter file that CONTRAfold and EternaFold read; every bit is kept."""
+        write_parameters(Path(path), self.weights_)
+
+    def _own_state(self, arrays: Arrays) -> dict[str, Any]:
+        return {}
+
+    def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        self._weights = self.tuning_.weights
+
+    def _column_groups(self) -> list[str | None]:
+        return [None if number < 0 else self.groups_.names[number] for number in self.groups_.index]
+
+
+def _groups(spec: GroupSpec) -> Groups:
+    names = folding_weights().names
+    if spec is None:
+        return Groups(np.zeros(len(names), np.intp), (ALL,), np.full(1, np.nan))
+    if isinstance(spec, str) and spec == KINDS:
+        return Groups(folding_weights().groups.copy(), GROUPS, np.full(len(GROUPS), np.nan))
+    if isinstance(spec, str) and spec != "separate":
+        raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
+    index, groups = groups_of_columns(spec, names)
+    return Groups(index, groups, np.full(len(groups), np.nan))
+
+
+def _left_out(without: Any) -> NDArray[np.bool_]:
+    """Which weights belong to these kinds."""
+    if isinstance(without, str) or not isinstance(without, Iterable):
+        raise InputError(f"without={without!r}: write a list of kinds, such as ['dangle']")
+    kinds = list(without)
+    for kind in kinds:
+        if kind not in GROUPS:
+            raise InputError(f"without names the unknown kind {kind!r}: the kinds are {', '.join(GROUPS)}")
+    if len(set(kinds)) == len(GROUPS):
+        raise InputError("without leaves out every kind of feature: keep one at least")
+    return np.isin(folding_weights().groups, [GROUPS.index(kind) for kind in kinds])
+
+
+def _with_those_left_out(groups: Groups, left_out: NDArray[np.bool_]) -> Groups:
+    """The groups of the other weights, and one more, of a strength that nothing depends on."""
+    if not left_out.any():
+        return groups
+    index = np.where(left_out, -1, groups.index)  # -1: not penalised
+    kept = np.unique(index[index >= 0])
+    every = np.where(left_out, len(kept), np.where(index >= 0, np.searchsorted(kept, index), -1)).astype(np.intp)
+    names = (*(groups.names[number] for number in kept), LEFT_OUT)
+    return Groups(every, names, np.append(groups.fixed[kept], 1.0))
+
+
+def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:
+    """By place, whatever the index of a data frame says."""
+    every = list(values)
+    return [every[number] for number in numbers]

@@ -1,0 +1,1 @@
+"""Estimators of linear models: ``logistic``, ``ridge`` and, in ``base``, what they share."""

@@ -1,0 +1,2 @@
+"""Compiled kernels of chains: ``forward_backward`` (``logs`` where it would underflow), ``passes`` over some sequences,
+``decode``."""

@@ -1,0 +1,1 @@
+"""Kernels of linear models: ``pointwise`` losses of scores, ``sparse`` products, ``row_cholesky`` of many small matrices."""

@@ -1,0 +1,43 @@
+"""The most probable structures of one molecule, with their probabilities."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tikhon.kernels.folding import nbest as kernel
+from tikhon.kernels.folding.inside import Molecule
+from tikhon.models.folding.decoder import log_partition, scores_of, turned_back
+from tikhon.models.folding.passes import fold_inside
+from tikhon.models.folding.structures import Partners
+from tikhon.objective import Vector
+
+MOST_STRUCTURES = 2**40  # more than memory holds; the kernel doubles the number, which must not overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Partners of the letters of one molecule, the logarithm of their probability."""
+
+    partners: Partners
+    log_probability: float
+
+
+def several_best(molecule: Molecule, weights: Vector, longest_loop: int, count: int) -> list[Structure] | None:
+    """Up to ``count`` structures, the most probable first; None as in ``posterior``.
+
+    Of those that agree with what is known, and as shares of them. With ``counts_parses`` those with the best parses are taken,
+    as ``best_structure`` does, and then put in the order of their probabilities, which are sums over parses.
+    """
+    log_z = log_partition(molecule, weights, longest_loop)
+    folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, best=True)
+    if log_z is None or folded is None:
+        return None
+    wanted = min(count, MOST_STRUCTURES)
+    found, totals = kernel.several_best(molecule, folded.factors, folded.tables, folded.before, wanted)
+    scores = np.minimum.accumulate(totals) + folded.scale * molecule.n  # equals may differ by rounding
+    if molecule.counts_parses:
+        scores += [kernel.log_parses(one) for one in found]
+    return [
+        Structure(turned_back(molecule, found[number, 1:-1].astype(np.int64)), float(scores[number] - log_z))
+        for number in np.argsort(-scores, kind="stable")
+    ]

@@ -1,0 +1,243 @@
+"""RNA folding: a conditional log-linear model of structures given sequences (Do, Woods, Batzoglou 2006)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tikhon.kernels.folding.inside import NONE, Molecule
+from tikhon.models.folding.passes import average_uses, factors_of, fold_inside, traced, use_rates
+from tikhon.models.folding.structures import (
+    Letters,
+    Partners,
+    Rules,
+    known_uses,
+    molecule,
+    structure_uses,
+    unknown_molecule,
+)
+from tikhon.models.folding.weights import (
+    N_SCORES,
+    FoldingWeights,
+    ScoreTables,
+    folding_weights,
+    score_matrix,
+    tables_of,
+)
+from tikhon.models.memo import LastPoint
+from tikhon.objective import Matrix, Product, Vector
+from tikhon.threads import ThreadPool
+
+Found = TypeVar("Found")
+
+GENTLE_TOL = 1e-10  # relative gap down to which fits use gradients alone
+DRAWN, FEW_DRAWN, ENOUGH_DRAWN = (
+    32,
+    4,
+    3000,
+)  # structures of a molecule for a sketch of the Hessian, and of all together
+
+
+class _Folded(NamedTuple):
+    log_z: float
+    uses: Vector  # of scores, on average
+    scale: float
+
+
+class _Point(NamedTuple):
+    """What one pass at some weights tells."""
+
+    losses: Vector  # of the molecules that count, times their weights
+    gradient: Vector
+    expected: Vector  # counts of features
+    scales: dict[int, tuple[float, float]]  # of each molecule, free and constrained
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A sequence with its structure: known as a whole, by its uses, or in part, as a molecule with constraints."""
+
+    free: Molecule
+    uses: Vector | None
+    constrained: Molecule | None
+
+
+def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
+    """Partners are below NONE where they are not known; a ValueError says why no structure agrees with them."""
+    free = unknown_molecule(letters, rules)
+    if (partners >= NONE).all():
+        uses = known_uses(letters, partners, rules)
+        if not rules.counts_parses:  # else there is more than one parse of a structure
+            return Example(free, uses, None)
+    constrained = molecule(letters, rules, partners)
+    if fold_inside(constrained, tables_of(np.zeros(N_SCORES)), rules.longest_loop) is None:
+        raise ValueError("no structure agrees with what is known")
+    return Example(free, None, constrained)
+
+
+class Folding:
+    """sum_i a_i [log Z(x_i) - log Z(x_i, y_i)] over molecules, with row weights a.
+
+    Z(x) sums exp(score) over all structures of a sequence, Z(x, y) over those that agree with what is known: one, or more
+    where a structure is known in part. A score is the sum of the weights of a structure's features; the gradient is what
+    the model expects of each feature less what it expects given y (Do, Foo, Ng 2008, section 5).
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], rules: Rules, *, row_weights: Vector | None = None,
+        left_out: NDArray[np.bool_] | None = None, n_threads: int = 1,
+    ) -> None:  # fmt: skip
+        """Weights that are ``left_out`` change nothing."""
+        weights = np.ones(len(examples)) if row_weights is None else row_weights
+        matrix = score_matrix(rules.counts_parses)
+        if left_out is not None and left_out.any():
+            matrix = (matrix @ sp.diags_array(1.0 - left_out)).tocsr()
+        self._begin(tuple(examples), rules, matrix, weights, n_threads)
+
+    def _begin(
+        self, examples: tuple[Example, ...], rules: Rules, matrix: Any, row_weights: Vector, n_threads: int
+    ) -> None:
+        self._examples, self._rules, self.row_weights, self.n_threads = examples, rules, row_weights, n_threads
+        self._matrix = matrix  # scores by weights
+        self._point = LastPoint(self._at)
+        self._sketch = LastPoint(self._sketched)
+
+    def reweighted(self, row_weights: Vector) -> "Folding":
+        view = object.__new__(Folding)
+        view._begin(self._examples, self._rules, self._matrix, row_weights, self.n_threads)
+        return view
+
+    @property
+    def layout(self) -> FoldingWeights:
+        return folding_weights()
+
+    @property
+    def n_weights(self) -> int:
+        return self.layout.count
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._examples)
+
+    @property
+    def is_convex(self) -> bool:
+        return all(one.uses is not None for one, a in zip(self._examples, self.row_weights, strict=True) if a > 0.0)
+
+    @property
+    def gentle_tol(self) -> float:
+        """A product costs two gradients; with a sketch of the Hessian, L-BFGS takes fewer than Newton's method does."""
+        return GENTLE_TOL
+
+    def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        point = self._point.at(weights)
+        return float(sum(point.losses.tolist())), point.gradient.copy()
+
+    def row_losses(self, weights: Vector) -> Vector:
+        return self._point.at(weights).losses.copy()
+
+    def hessian_diagonal(self, weights: Vector) -> Vector:
+        """About: the expected counts, as if features came independently and rarely. For a preconditioner that will do."""
+        return self._point.at(weights).expected.copy()
+
+    def _at(self, weights: Vector) -> _Point:
+        flat = self._matrix @ weights
+        scores = tables_of(flat)
+        losses, expected, given = [], np.zeros_like(flat), np.zeros_like(flat)
+        scales = {}
+
+        def one(place: int) -> tuple[_Folded, _Folded]:
+            found = self._examples[place]
+            free = _folded(found.free, scores, self._rules)
+            if found.constrained is not None:
+                return free, _folded(found.constrained, scores, self._rules)
+            assert found.uses is not None
+            return free, _Folded(float(found.uses @ flat), found.uses, 0.0)
+
+        for place, (free, known) in self._mapped(one):
+            a = float(self.row_weights[place])
+            losses.append(a * (free.log_z - known.log_z))
+            expected += a * free.uses
+            given += a * known.uses
+            scales[place] = free.scale, known.scale
+        if not np.isfinite(losses).all():
+            nothing = np.zeros(self.n_weights)
+            return _Point(np.full(len(losses), np.inf), nothing, nothing, {})
+        counts = np.asarray(self._matrix.T @ expected)
+        return _Point(np.array(losses), counts - self._matrix.T @ given, counts, scales)
+
+    def hessian_at(self, weights: Vector) -> Product:
+        """Keeps the scales of the molecules; their tables are made anew for each product."""
+        scores = tables_of(self._matrix @ weights)
+        scales = self._point.at(weights).scales
+
+        def product(v: Vector) -> Vector:
+            moves = tables_of(self._matrix @ v)
+
+            def rates(molecule: Molecule, scale: float) -> Vector:
+                return use_rates(molecule, factors_of(scores, molecule.n, scale, self._rules.longest_loop), moves)
+
+            def one(place: int) -> Vector:
+                found, (free, known) = self._examples[place], scales[place]
+                if found.constrained is None:
+                    return rates(found.free, free)
+                return rates(found.free, free) - rates(found.constrained, known)
+
+            total = np.zeros(N_SCORES)
+            for place, found in self._mapped(one):
+                total += self.row_weights[place] * found
+            return np.asarray(self._matrix.T @ total)
+
+        return product
+
+    def hessian_sketch(self, weights: Vector) -> Matrix:
+        """The covariance of features among structures drawn by their probability: what the Hessian is in expectation.
+
+        It costs about as much as two gradients. Every molecule has its own seed: the same weights give the same sketch.
+        """
+        return self._sketch.at(weights)
+
+    def _sketched(self, weights: Vector) -> Matrix:
+        scores = tables_of(self._matrix @ weights)
+        count = int(np.clip(ENOUGH_DRAWN // np.count_nonzero(self.row_weights), FEW_DRAWN, DRAWN))
+
+        def one(place: int) -> Matrix | None:
+            drawn = _features_drawn(self._examples[place].free, scores, self._rules, self._matrix, count, place)
+            return None if drawn is None else np.sqrt(self.row_weights[place] / (count - 1)) * drawn
+
+        spread = [found for _, found in self._mapped(one) if found is not None]
+        rows = np.concatenate([np.zeros((1, self.n_weights)), *spread])
+        return np.asarray(rows.T @ rows)
+
+    def _mapped(self, function: Callable[[int], Found]) -> list[tuple[int, Found]]:
+        """What a function, which should release the GIL, makes of each example that counts; in their order.
+
+        Sums over them then do not depend on the number of threads.
+        """
+        places = [int(place) for place in np.flatnonzero(self.row_weights)]
+        longest_first = sorted(places, key=lambda place: -self._examples[place].free.n)
+        with ThreadPool(self.n_threads) as pool:
+            found = dict(zip(longest_first, pool.map(function, longest_first), strict=True))
+        return [(place, found[place]) for place in places]
+
+
+def _folded(one: Molecule, scores: ScoreTables, rules: Rules) -> _Folded:
+    folded = fold_inside(one, scores, rules.longest_loop)
+    if folded is None:
+        return _Folded(np.inf, np.zeros(N_SCORES), 0.0)
+    return _Folded(folded.log_z, average_uses(one, folded), folded.scale)
+
+
+def _features_drawn(
+    one: Molecule, scores: ScoreTables, rules: Rules, matrix: Any, count: int, seed: int
+) -> Matrix | None:
+    """Counts of the features of structures that are drawn, less their means."""
+    folded = fold_inside(one, scores, rules.longest_loop)
+    if folded is None:
+        return None
+    generator = np.random.default_rng(seed)
+    drawn = structure_uses(one.letters, np.array([traced(one, folded, generator) for _ in range(count)]))
+    counts = np.asarray(matrix.T @ drawn.T).T
+    return np.asarray(counts - counts.mean(axis=0))

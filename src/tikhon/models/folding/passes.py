@@ -1,0 +1,236 @@
+"""One molecule, one set of scores: the partition function, average uses, probabilities of pairs; at a scale that works."""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.folding.best import best_exterior, best_inside
+from tikhon.kernels.folding.inside import (
+    ANY,
+    LONGEST,
+    SIDE,
+    Factors,
+    Molecule,
+    Tables,
+    Tile,
+    exterior,
+    inside,
+    table_side,
+)
+from tikhon.kernels.folding.outside import LONGEST_HAIRPIN, outside
+from tikhon.kernels.folding.rates import moving_exterior, moving_inside, moving_outside
+from tikhon.kernels.folding.trace import trace
+from tikhon.models.folding.tiles import diagonals, each
+from tikhon.models.folding.weights import N_SCORES, OTHER, ScoreTables, tables_of, uses_of
+from tikhon.objective import Vector
+
+FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
+SHORT = 300  # letters whose Z stays within floating point at nearly any scale
+BEGINNING = 8  # of a longer molecule, one in so many letters tells the scale
+LEAST_Z, MOST_Z = 1e-200, 1e200  # of scaled sums: their products with outside values stay in range
+WIDEST = 600.0  # logarithm of what a first move of the scale changes Z by
+MOST_TRIES = 60
+MOST_KEPT = 2**23  # numbers in tables that a thread keeps: those of about 900 letters, 64 MB
+
+
+class Folded(NamedTuple):
+    """What an inside pass leaves behind. An outside pass overwrites the tables, and so does the thread's next molecule."""
+
+    log_z: float
+    scale: float
+    factors: Factors
+    tables: Tables
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+
+
+class _Room(threading.local):
+    """Memory of each thread for tables, kept from one molecule to the next: fresh memory takes as long as a short one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, NDArray[np.float64]] = {}
+
+    def tables(self, n: int, number: int = 0) -> Tables:
+        """Tables of zeros; ``number`` tells those apart that are needed at the same time."""
+        side = table_side(n)
+        shape = (len(Tables._fields), side, side)
+        size = int(np.prod(shape))
+        if size > MOST_KEPT:
+            return Tables(*np.zeros(shape))
+        kept = self._kept.get(number)
+        if kept is None or len(kept) < size:
+            kept = self._kept[number] = np.empty(size)
+        tables = kept[:size].reshape(shape)
+        tables.fill(0.0)
+        return Tables(*tables)
+
+
+_room = _Room()
+
+
+def table_bytes(n: int) -> int:
+    """Memory of the tables of n letters."""
+    return 8 * len(Tables._fields) * table_side(n) ** 2
+
+
+def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Factors:
+    """exp(score - scale times the letters that an element takes in); infinite where that is out of range."""
+    with np.errstate(over="ignore"):
+        return _factors_of(scores, n, scale, longest_loop)
+
+
+def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) -> Factors:
+    left, right = np.indices(scores.loop.shape)
+    loop = np.zeros((SIDE, SIDE))
+    fits = (left + right > 0) & (left + right <= longest_loop)
+    loop[:-1, :-1][fits] = np.exp(scores.loop - scale * (left + right + 2))[fits]
+    bulge_left, bulge_right, internal = (
+        np.exp(scores.loop[place] - scale * (sum(place) + 2) + by_letters)
+        if longest_loop >= sum(place)
+        else 0.0 * by_letters
+        for place, by_letters in (((1, 0), scores.bulge), ((0, 1), scores.bulge), ((1, 1), scores.internal))
+    )
+    loop[1, 0] = loop[0, 1] = loop[1, 1] = 0.0  # these depend on letters
+    lengths = np.arange(n + 1)
+    base, unpaired, paired = (float(score) for score in scores.multi)
+    return Factors(
+        pair=np.exp(scores.pair),
+        stack=np.exp(scores.stack - 2.0 * scale).ravel(),
+        closing=np.exp(scores.closing).ravel(),
+        branch=np.exp(scores.branch).ravel(),
+        loop=loop,
+        turned_loop=np.ascontiguousarray(loop[:, ::-1]),
+        bulge_left=bulge_left,
+        bulge_right=bulge_right,
+        internal=internal,
+        hairpin=np.exp(scores.hairpin[np.minimum(lengths, LONGEST_HAIRPIN)] - scale * (lengths + 2)),
+        multi_closing=float(np.exp(base + paired - 2.0 * scale)),
+        multi_unpaired=float(np.exp(unpaired - scale)),
+        multi_pair=float(np.exp(paired)),
+        external_unpaired=float(np.exp(scores.external[0] - scale)),
+        external_pair=float(np.exp(scores.external[1])),
+    )
+
+
+def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
+    """How the factors change where the scores move at these rates."""
+    loop = factors.loop * np.pad(moves.loop, (0, 1))
+    lengths = np.minimum(np.arange(len(factors.hairpin)), LONGEST_HAIRPIN)
+    base, unpaired, paired = (float(move) for move in moves.multi)
+    return Factors(
+        pair=factors.pair * moves.pair,
+        stack=factors.stack * moves.stack.ravel(),
+        closing=factors.closing * moves.closing.ravel(),
+        branch=factors.branch * moves.branch.ravel(),
+        loop=loop,
+        turned_loop=np.ascontiguousarray(loop[:, ::-1]),
+        bulge_left=factors.bulge_left * (moves.loop[1, 0] + moves.bulge),
+        bulge_right=factors.bulge_right * (moves.loop[0, 1] + moves.bulge),
+        internal=factors.internal * (moves.loop[1, 1] + moves.internal),
+        hairpin=factors.hairpin * moves.hairpin[lengths],
+        multi_closing=factors.multi_closing * (base + paired),
+        multi_unpaired=factors.multi_unpaired * unpaired,
+        multi_pair=factors.multi_pair * paired,
+        external_unpaired=factors.external_unpaired * float(moves.external[0]),
+        external_pair=factors.external_pair * float(moves.external[1]),
+    )
+
+
+def fold_inside(
+    molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST, *, best: bool = False, n_threads: int = 1
+) -> Folded | None:
+    """The inside pass, at a scale that depends on the molecule and the scores alone; None where no scale will do.
+
+    A long molecule takes the scale of its beginning; where Z leaves the range of floating point, the scale is moved. With
+    ``best``, the largest terms take the place of sums, and Z is exp of the best structure's score.
+    """
+    n, scale = molecule.n, FIRST_SCALE
+    if n > SHORT:
+        beginning = _beginning(molecule)
+        folded = fold_inside(beginning, scores, longest_loop, best=best)
+        scale = FIRST_SCALE if folded is None else folded.log_z / beginning.n
+    step, last_turn = WIDEST / max(n, 1), 0.0
+    for _ in range(MOST_TRIES):
+        factors = factors_of(scores, n, scale, longest_loop)
+        tables, before, after = _room.tables(n), np.zeros(n + 2), np.zeros(n + 2)
+        if best:
+            best_inside(molecule, factors, tables)
+            z = best_exterior(molecule, factors, tables.pairs, before)
+        else:
+            fill = _filled(molecule, factors, tables)
+            for tiles in diagonals(n):
+                each(fill, tiles, n_threads)
+            z = exterior(molecule, factors, tables.pairs, before, after)
+        if LEAST_Z < z < MOST_Z:
+            return Folded(float(np.log(z)) + scale * n, scale, factors, tables, before, after)
+        turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
+        step = step / 2.0 if turn == -last_turn else step
+        scale, last_turn = scale + turn * step, turn
+    return None
+
+
+def _filled(molecule: Molecule, factors: Factors, tables: Tables) -> Callable[[Tile], None]:
+    def one(tile: Tile) -> None:
+        inside(tile, molecule, factors, tables)
+
+    return one
+
+
+def _beginning(molecule: Molecule) -> Molecule:
+    """The first letters, whatever is known of them."""
+    n = max(SHORT // 3, molecule.n // BEGINNING)
+    letters = molecule.letters[: n + 2].copy()
+    letters[n + 1] = OTHER
+    free = np.full(n + 2, LONGEST)
+    return molecule._replace(
+        n=n, letters=letters, partners=np.full(n + 2, ANY), is_free=np.ones(n + 2), free_after=free, free_before=free,
+        bound=np.zeros(n + 2, np.int64),
+    )  # fmt: skip
+
+
+def average_uses(
+    molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None, *, n_threads: int = 1
+) -> Vector:
+    """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
+    n, factors, before, after = molecule.n, folded.factors, folded.before, folded.after
+    wanted = np.zeros((0, 0)) if probabilities is None else probabilities
+    ones, total = np.zeros(n + 2), np.zeros(N_SCORES)
+
+    def one(tile: Tile) -> Vector:
+        flat = np.zeros(N_SCORES)
+        outside(tile, molecule, factors, folded.tables, before, after, ones, uses_of(flat), wanted)
+        return flat
+
+    for tiles in reversed(diagonals(n)):
+        for found in each(one, tiles, n_threads):
+            total += found
+    unpaired = before[:n] * molecule.is_free[1 : n + 1] * after[2:]
+    tables_of(total).external[0] += factors.external_unpaired * float(unpaired.sum()) / before[n]
+    return total
+
+
+def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | None = None) -> NDArray[np.int64]:
+    """Partners (0 where unpaired) of a structure drawn by its probability; without a generator, of the best one.
+
+    There are n + 2 of them, one beyond each end.
+    """
+    partners = np.zeros(molecule.n + 2, np.int64)
+    drawn = generator is not None
+    unused = np.random.default_rng(0) if generator is None else generator
+    trace(molecule, folded.factors, folded.tables, folded.before, unused, drawn, partners)
+    return partners
+
+
+def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vector:
+    """How average uses change where the scores move at these rates."""
+    n, flat = molecule.n, np.zeros(N_SCORES)
+    rates = factor_rates(factors, moves)
+    tables, d_tables = _room.tables(n), _room.tables(n, 1)
+    before, d_before, after, d_after = np.zeros((4, n + 2))
+    moving_inside(molecule, factors, rates, tables, d_tables)
+    moving_exterior(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after)
+    moving_outside(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after, uses_of(flat))
+    return flat

@@ -1,0 +1,336 @@
+"""A design matrix, dense or sparse, with an intercept: the linear algebra that all linear models share.
+
+Weights of a model with K outputs and p columns are its K x p coefficients, row by row, then its K intercepts. Scores
+are ``X W' + b``. Nothing here ever makes a sparse matrix dense, nor copies a dense one as a whole.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tikhon.kernels.linalg import add_squares, mirror
+from tikhon.models.linear.sparse_pairs import SparsePairs, sparse_pairs
+from tikhon.models.linear.sparse_rows import SparseRows, sparse_rows
+from tikhon.objective import Matrix, Product, Vector
+
+Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
+BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what stays in the cache
+WIDE, NARROW = 120, 26  # columns from which, and up to which, products take another form
+MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
+SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
+CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
+GENTLE_TOL = 1e-4  # relative gap down to which L-BFGS is faster
+FAR_APART = 50.0  # entries of columns: the gradient of one so much larger hides the others' from a rough fit
+SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """X (n x p) and whether a column of ones is appended."""
+
+    X: Data
+    fit_intercept: bool
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Columns of X, and the one of ones."""
+        return self.n_columns + self.fit_intercept
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        return bool(sp.issparse(self.X))
+
+    @property
+    def gentle_tol(self) -> float:
+        """The relative gap down to which L-BFGS takes half of Newton's passes; dense columns depend on each other."""
+        return GENTLE_TOL if self.is_sparse else np.inf
+
+    @property
+    def n_stored(self) -> int:
+        return int(self.X.nnz) if self.is_sparse else self.n_rows * self.n_columns
+
+    def weight_units(self, n_outputs: int) -> Vector | None:
+        """The size of the entries of each weight's column, 1 of intercepts; None where they are not far apart."""
+        units = self._column_units
+        return None if units is None else np.append(np.tile(units, n_outputs), np.ones(n_outputs * self.fit_intercept))
+
+    @cached_property
+    def _column_units(self) -> Vector | None:
+        """Of sparse columns: rough fits are made of them, and the gradient of one in large units would hide the others'.
+
+        Only entries that are not 0 are looked at: a rare column is not in small units. Dense columns are fitted to many digits.
+        """
+        if not self.is_sparse or self.X.nnz == 0:
+            return None
+        compiled = self._rows
+        counts = np.bincount(self.X.indices, minlength=self.n_columns) if compiled is None else compiled.column_counts()
+        squares = self._squares_times(np.ones((self.n_rows, 1)))[:, 0]
+        units = np.sqrt(np.divide(squares, counts, out=np.zeros(self.n_columns), where=counts > 0))
+        used = units > 0.0
+        if not used.any():  # all entries are stored zeros
+            return None
+        return np.where(used, units, 1.0) if units.max() > FAR_APART * units[used].min() else None
+
+    def scores(self, weights: Vector) -> Vector:
+        """X w + b, for one output."""
+        scores: Vector = self._times(weights[: self.n_columns])
+        return scores + weights[-1] if self.fit_intercept else scores
+
+    def adjoint(self, residual: Vector) -> Vector:
+        """The adjoint of ``scores``: (X' r, sum r)."""
+        gradient = self._transpose_times(residual)
+        return np.append(gradient, residual.sum()) if self.fit_intercept else gradient
+
+    def _times(self, v: Matrix) -> Matrix:
+        """X v for one or many columns, real or complex."""
+        rows = self._rows
+        if not self.is_sparse and v.ndim == 2 and self.n_columns >= WIDE:
+            return np.ascontiguousarray((v.T @ self.X.T).T)  # BLAS is faster where the short side comes first
+        product: Matrix = self.X @ v if rows is None or v.dtype != np.float64 else rows.times(v)
+        return product
+
+    def _transpose_times(self, v: Matrix) -> Matrix:
+        rows = self._rows
+        product: Matrix = self.X.T @ v if rows is None or v.dtype != np.float64 else rows.transpose_times(v)
+        return product
+
+    def _squares_times(self, v: Matrix) -> Matrix:
+        """The transpose of a sparse X with its entries squared, times columns."""
+        if self._rows is not None:
+            return self._rows.squares_times(v)
+        squared = sp.csr_array((np.square(self.X.data), self.X.indices, self.X.indptr), shape=self.X.shape)
+        product: Matrix = squared.T @ v
+        return product
+
+    @cached_property
+    def _rows(self) -> SparseRows | None:
+        return sparse_rows(self.X) if self.is_sparse else None
+
+    def scores_many(self, weights: Vector, n_outputs: int) -> Matrix:
+        """X W' + b, for many outputs, n x K."""
+        n_coefficients = n_outputs * self.n_columns
+        scores: Matrix = self._times(weights[:n_coefficients].reshape(n_outputs, self.n_columns).T)
+        if self.fit_intercept:
+            scores += weights[n_coefficients:]
+        return scores
+
+    def adjoint_many(self, residual: Matrix) -> Vector:
+        """The adjoint of ``scores_many``: (R' X, column sums of R)."""
+        # A sparse X goes first, or scipy would transpose the product itself.
+        gradient = self._transpose_times(residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
+        return np.append(gradient, residual.sum(axis=0)) if self.fit_intercept else gradient
+
+    def by_output(self, weights: Vector, n_outputs: int) -> Matrix:
+        """K x (p + 1): the weights of each output with its intercept."""
+        coefficients = weights[: n_outputs * self.n_columns].reshape(n_outputs, -1)
+        return np.column_stack([coefficients, weights[coefficients.size :]]) if self.fit_intercept else coefficients
+
+    def gram(self, curvature: Vector) -> Matrix:
+        """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
+        if self._pairs is not None:
+            return self._pairs.gram(curvature)
+        if not self.is_sparse:
+            return self._dense_gram(np.sqrt(curvature))
+        p = self.n_columns
+        gram = np.empty((self.width, self.width), order="F")
+        scaled = sp.csr_array(
+            (self.X.data * np.repeat(curvature, np.diff(self.X.indptr)), self.X.indices, self.X.indptr),
+            shape=self.X.shape,
+        )
+        gram[:p, :p] = (self.X.T @ scaled).toarray()
+        if self.fit_intercept:
+            gram[p, :p] = gram[:p, p] = self.X.T @ curvature
+            gram[p, p] = curvature.sum()
+        return gram
+
+    def _dense_gram(self, root: Vector) -> Matrix:
+        """From rows times the roots of their curvatures, block by block."""
+        gram = np.zeros((self.width, self.width), order="F")
+        scaled = np.empty((0, self.width))
+        for rows in self.blocks():
+            size = rows.stop - rows.start
+            if len(scaled) < size:
+                scaled = np.empty((size, self.width))
+            block = scaled[:size]
+            np.multiply(self.X[rows], root[rows, None], out=block[:, : self.n_columns])
+            if self.fit_intercept:
+                block[:, -1] = root[rows]
+            add_squares(gram, block)
+        mirror(gram)
+        return gram
+
+    def grams(self, curvatures: Matrix) -> NDArray[np.float64]:
+        """The Gram matrices of several curvatures, one per column: K x q x q.
+
+        Of few columns all products of two are formed, in blocks that stay in the cache, for one product of matrices instead of
+        many small ones.
+        """
+        q, K = self.width, curvatures.shape[1]
+        if self.is_sparse or q > NARROW:
+            return np.array([self.gram(curvature) for curvature in curvatures.T])
+        first, second = np.triu_indices(q)
+        sums = np.zeros((K, len(first)))
+        for rows in self.blocks(4 * len(first)):
+            sums += curvatures[rows].T @ pair_products(self.block(rows)).T
+        grams = np.empty((K, q, q))
+        grams[:, first, second] = grams[:, second, first] = sums
+        return grams
+
+    @cached_property
+    def _pairs(self) -> SparsePairs | None:
+        return sparse_pairs(self.X, self.fit_intercept) if self.is_sparse else None
+
+    def quadratics(self, matrix: Matrix) -> Vector:
+        """x~_i' M x~_i of all rows, for a symmetric matrix."""
+        if self._pairs is not None:
+            return self._pairs.quadratics(matrix)
+        found = np.empty(self.n_rows)
+        for rows in self.blocks():
+            found[rows] = self.row_products(rows, self.times(rows, matrix))
+        return found
+
+    def squared_sums(self, by_column: Vector) -> Vector:
+        """sum_j x~_ij^2 by_column_j of all rows of a dense matrix."""
+        sums: Vector = np.einsum("ij,ij,j->i", self.X, self.X, by_column[: self.n_columns])
+        return sums + by_column[-1] if self.fit_intercept else sums
+
+    def times(self, rows: slice, matrix: Matrix) -> Matrix:
+        """Some rows of (X, 1) times a matrix."""
+        product: Matrix = self.X[rows] @ matrix[: self.n_columns]
+        return product + matrix[-1] if self.fit_intercept else product
+
+    def row_products(self, rows: slice, other: Matrix) -> Vector:
+        """x~_i . other_i for some rows."""
+        X, inner = self.X[rows], other[:, : self.n_columns]
+        if self.is_sparse:
+            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            products: Vector = np.bincount(row, X.data * inner[row, X.indices], X.shape[0]).astype(
+                np.float64, copy=False
+            )
+        else:
+            products = np.einsum("ij,ij->i", X, inner)
+        return products + other[:, -1] if self.fit_intercept else products
+
+    @property
+    def gram_multiplications(self) -> float:
+        """Of a Gram matrix, counted as a dense product counts them; from sparse rows, their lengths squared."""
+        per_row = self.n_stored / max(self.n_rows, 1)
+        slower = SPARSE_SLOWDOWN if self.is_sparse else 1.0
+        return slower * self.n_rows * (per_row + 1.0) ** 2 / 2
+
+    def gram_cost(self, n_outputs: int) -> float:
+        """Hessian products that a Gram matrix and its factor are worth."""
+        n_factor = self.gram_multiplications + self.width**3 / 3
+        return factor_products(n_factor, 2.0 * self.n_stored * n_outputs)
+
+    def squares(self, curvature: Matrix) -> Matrix:
+        """sum_i c_ik x~_ij^2, one row per output: the diagonals of K Gram matrices; ``curvature`` is n x K."""
+        n_outputs = curvature.shape[1]
+        sums = np.zeros((n_outputs, self.n_columns))
+        if self.is_sparse:
+            sums += self._squares_times(curvature).T
+        else:
+            for rows in self.blocks():
+                sums += curvature[rows].T @ np.square(self.X[rows])
+        return np.concatenate([sums.ravel(), curvature.sum(axis=0)]) if self.fit_intercept else sums.ravel()
+
+    def centred_squares(self, curvature: Matrix) -> tuple[Vector, Matrix | None]:
+        """sum_i c_ik (x_ij - m_kj)^2 around the weighted means m (K x p), then sum_i c_ik; without intercept m = 0."""
+        squares = self.squares(curvature)
+        if not self.fit_intercept:
+            return squares, None
+        K, p = curvature.shape[1], self.n_columns
+        total = np.maximum(curvature.sum(axis=0), np.finfo(float).tiny)
+        sums = self._transpose_times(curvature).T
+        means = sums / total[:, None]
+        centred = squares[: K * p].reshape(K, p) - means * sums
+        centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, but for rounding
+        return np.concatenate([centred.ravel(), squares[K * p :]]), means
+
+    def preconditioner(self, curvature: Matrix, strength: Vector) -> Product:
+        """An approximate inverse of the K blocks X~' diag(c_k) X~ + diag(s), for curvatures n x K.
+
+        Each block is taken to be diagonal once its columns are centred by the weighted means m_k = X'c_k / sum c_k: with
+        the shear T: (w, b) -> (w, b - m.w) the inverse is T diag(1 / D) T', where D_j = sum_i c_i (x_ij - m_j)^2 + s_j.
+        Columns with a large mean, such as counts, would otherwise tie all weights to the intercept.
+        """
+        K, p = curvature.shape[1], self.n_columns
+        centred, means = self.centred_squares(curvature)
+        diagonal = centred + strength
+        if means is None:
+            diagonal = floored(diagonal)
+            return lambda v: v / diagonal
+        centred, corner = floored(diagonal[: K * p]).reshape(K, p), floored(diagonal[K * p :])
+
+        def apply(v: Vector) -> Vector:
+            coefficients, intercepts = v[: K * p].reshape(K, p), v[K * p :]
+            moved = (coefficients - means * intercepts[:, None]) / centred
+            return np.concatenate([moved.ravel(), intercepts / corner - np.einsum("kj,kj->k", means, moved)])
+
+        return apply
+
+    def block(self, rows: slice) -> Matrix:
+        """Some rows of (X, 1), dense."""
+        X = self.X[rows].toarray() if self.is_sparse else self.X[rows]
+        return np.column_stack([X, np.ones(X.shape[0])]) if self.fit_intercept else X
+
+    def blocks(self, width: int = 0) -> Iterator[slice]:
+        """Slices of rows whose temporaries (of ``width`` columns) stay small."""
+        size = max(1, BLOCK_BYTES // (8 * max(width, self.n_columns, 1)))
+        for start in range(0, self.n_rows, size):
+            yield slice(start, min(start + size, self.n_rows))
+
+
+def pair_products(rows: Matrix) -> Matrix:
+    """x_ij x_il of all pairs of columns j <= l: pairs x n, in the order of ``numpy.triu_indices``."""
+    columns, start = np.ascontiguousarray(rows.T), 0
+    q = len(columns)
+    products = np.empty((q * (q + 1) // 2, columns.shape[1]))
+    for j in range(q):
+        np.multiply(columns[j:], columns[j], out=products[start : start + q - j])
+        start += q - j
+    return products
+
+
+def floored(diagonal: Matrix) -> Matrix:
+    """Entries at least 1e-8 of the largest, so that a division by them is harmless."""
+    largest = float(diagonal.max(initial=0.0))
+    return np.maximum(diagonal, 1e-8 * largest if largest > 0 else 1.0)
+
+
+def factor_products(n_factor: float, n_product: float) -> float:
+    """How many Hessian products a factorisation is worth, from their counts of multiplications.
+
+    Matrix products run about three times as fast per multiplication as the matrix-vector products they replace; calls
+    themselves cost as much as some 3e5 multiplications.
+    """
+    return n_factor / (3.0 * n_product + 3e5)
+
+
+def active_rows(X: Data, fit_intercept: bool, row_weights: Vector) -> tuple[Design, NDArray[np.intp] | slice]:
+    """The rows to compute with: those of non-zero weight where copying them saves time, else all.
+
+    A copy of the few rows of a fold costs memory once and then saves their share of every pass. Large data are not
+    copied: there rows of weight 0 are multiplied by 0.
+    """
+    used = np.flatnonzero(row_weights)
+    if len(used) > 0.95 * len(row_weights):
+        return Design(X, fit_intercept), slice(None)
+    whole = Design(X, fit_intercept)
+    bytes_each = 12 if whole.is_sparse else 8  # a sparse entry has a column number too
+    if whole.n_stored * bytes_each * len(used) / max(len(row_weights), 1) > SUBSET_BYTES:
+        return whole, slice(None)
+    return Design(X[used], fit_intercept), used
