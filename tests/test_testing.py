@@ -8,7 +8,7 @@ import pytest
 
 from tests import problems
 from tikhon.testing import check_hypergradient, check_objective, check_tuner
-from tikhon.tuners import MM, Gradient
+from tikhon.tuners import MM, Gradient, Tuner
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +80,13 @@ def test_a_wrong_hypergradient_is_caught(rng, monkeypatch):
 
 
 @dataclass(frozen=True)
-class Cheat:
+class Cheat(Tuner):
     """A tuner that breaks a promise after an honest tuning."""
 
     fault: str
     checkpoint: str | None = None
     name = "cheat"
-    needs_pairs = needs_likelihood = False
+    uses_pairs = needs_likelihood = False
 
     def tune(self, problem):
         result = MM(checkpoint=self.checkpoint).tune(problem)

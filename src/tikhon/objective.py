@@ -1,4 +1,4 @@
-"""The protocols that models implement and that solvers and tuners ask for.
+"""What models offer, and solvers and tuners ask for: *needs* are protocols, *hints* are values.
 
 Conventions, for every objective:
 
@@ -6,8 +6,10 @@ Conventions, for every objective:
 - weights are one flat float64 vector; methods never modify it and give the same bits when called twice;
 - an objective owns its data: its methods take weights only.
 
-Only ``n_weights``, ``is_convex`` and ``loss_gradient`` must be written for a model of your own:
-:func:`tikhon.solvers.with_hessian` adds Hessian products by differences or by complex steps (row weights are yours to add).
+What a model must have is ``n_weights``, ``is_convex``, ``loss_gradient`` and ``hessian_at``; the last may come from
+:func:`tikhon.solvers.with_hessian`, by differences or by complex steps. Splits need ``Rows``, Newton's method
+``Factorable``, leave-one-out and evidence ``Curved``. All else that a model may know only helps: it stands in
+``objective.hints``, a :class:`Hints`.
 """
 
 from collections.abc import Callable
@@ -25,14 +27,18 @@ Product: TypeAlias = Callable[[Vector], Vector]
 _known: dict[tuple[type, type], bool] = {}  # protocol and type: does the type have what the protocol asks for?
 
 
-class _ByType(type(Protocol)):  # type: ignore[misc]  # the class of protocols has no public name
-    """Remembers for each type whether it has what a protocol asks for.
+class _Need(type(Protocol)):  # type: ignore[misc]  # the class of protocols has no public name
+    """Decides ``isinstance(objective, need)``: by what the objective declares, else by its class.
 
-    Python looks at every attribute at every ``isinstance``, which in a small fit takes more time than the linear algebra.
-    So what an objective can do must be decided by its class, not added to single instances.
+    A wrapper has every method and forwards it, whether the objective inside has it or not: it declares the needs that are met
+    as ``capabilities`` (see :func:`capabilities_of`). For the others the answer is kept by class, since Python looks at
+    every attribute each time, which in a small fit takes more time than the linear algebra.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
+        declared = getattr(instance, "capabilities", None)
+        if declared is not None:
+            return cls in declared
         key = (cls, type(instance))
         if key not in _known:
             _known[key] = bool(super().__instancecheck__(instance))
@@ -40,7 +46,7 @@ class _ByType(type(Protocol)):  # type: ignore[misc]  # the class of protocols h
 
 
 @runtime_checkable
-class Objective(Protocol, metaclass=_ByType):
+class Objective(Protocol, metaclass=_Need):
     """A smooth loss of flat weights."""
 
     @property
@@ -67,81 +73,6 @@ class Rows(Objective, Protocol):
 
     def reweighted(self, row_weights: Vector) -> "Rows":
         """The same objective with these weights (of length ``n_rows``) in place of its own; 0 leaves a row out."""
-        ...
-
-
-@runtime_checkable
-class RowLosses(Rows, Protocol):
-    """An objective that tells the losses of its rows apart: how far chance explains a difference of two sums of them."""
-
-    def row_losses(self, weights: Vector) -> Vector:
-        """The loss of each row of positive weight, times that weight, in the order of the rows."""
-        ...
-
-
-@runtime_checkable
-class Diagonal(Objective, Protocol):
-    """An objective that knows the diagonal of its Hessian: a preconditioner for conjugate gradients."""
-
-    def hessian_diagonal(self, weights: Vector) -> Vector: ...
-
-
-@runtime_checkable
-class Baseline(Objective, Protocol):
-    """An objective that knows its best constant prediction: where a fit starts, and what residuals are measured by."""
-
-    def baseline_weights(self) -> Vector:
-        """Intercepts at their best, all else 0."""
-        ...
-
-    def baseline_curvature(self) -> Vector:
-        """The diagonal of the Hessian there, with the intercepts free to follow: it does not see a shift of columns."""
-        ...
-
-
-@runtime_checkable
-class Natural(Objective, Protocol):
-    """An objective that knows how large its weights tend to be: where a search for strengths starts."""
-
-    def natural_strengths(self) -> Vector:
-        """The strength of each weight, were it all there is to say about it; it follows the units of the features."""
-        ...
-
-
-@runtime_checkable
-class Measured(Objective, Protocol):
-    """An objective whose weights may be in very different units: its gradients are judged in these."""
-
-    def weight_units(self) -> Vector | None:
-        """The unit of each entry of a gradient; None where all may be compared as they are."""
-        ...
-
-
-@runtime_checkable
-class Preconditioned(Objective, Protocol):
-    """An objective that offers more than its diagonal: an approximate inverse of its penalised Hessian."""
-
-    def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        """A symmetric positive definite map close to v -> (H + diag(strength))^-1 v, and cheap."""
-        ...
-
-
-@runtime_checkable
-class Sketched(Objective, Protocol):
-    """An objective whose passes are dear, and that can guess its whole Hessian for the price of a few of them."""
-
-    def hessian_sketch(self, weights: Vector) -> Matrix:
-        """A positive semidefinite matrix close to the Hessian; the same weights give the same one."""
-        ...
-
-
-@runtime_checkable
-class Gentle(Objective, Protocol):
-    """An objective that knows whether its weights hardly depend on each other, as those of rare words do."""
-
-    @property
-    def gentle_tol(self) -> float:
-        """The relative gap down to which gradients alone take fewer passes over the data than Newton's method; inf: never."""
         ...
 
 
@@ -217,80 +148,85 @@ class Curved(Objective, Protocol):
         ...
 
 
-@runtime_checkable
-class Rotatable(Curved, Protocol):
-    """An objective that is cheaper in other axes, for one strength of all penalised weights."""
+@dataclass(frozen=True, eq=False)
+class Multiple:
+    """An objective is ``factor`` times another one: strengths divided by the factor belong to that one."""
 
-    def rotated(self, unpenalised: NDArray[np.bool_]) -> Curved | None:
-        """The same loss as a function of rotated weights, which such a penalty does not notice.
-
-        None where it does not pay, or where weights are unpenalised that a rotation would mix with others.
-        """
-        ...
+    objective: Objective
+    factor: float
 
 
-@runtime_checkable
-class ClosedForm(Curved, Protocol):
-    """An objective whose leave-one-out loss is a closed function of the strengths: no fit is needed to compute it."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hints:
+    """What an objective knows beside its loss. Each entry is optional; solvers and tuners do without it, only slower.
 
-    def closed_leave_one_out(
-        self, unpenalised: NDArray[np.bool_], *, common: bool
-    ) -> Callable[[Vector], StrengthCriterion] | None:
-        """The summed loss as a function of the strengths, one per weight; ``common``: all but 0 will be the same.
+    A wrapper forwards them whole, or makes its own from those of the objective inside by ``dataclasses.replace``.
+    """
 
-        None where it would be more expensive than fits.
-        """
-        ...
+    # Where to begin, and how large things are.
+    baseline: Callable[[], Vector] | None = None
+    """The weights of the best constant prediction: intercepts at their best, all else 0. Fits start there."""
+    baseline_diagonal: Callable[[], Vector] | None = None
+    """The diagonal of the Hessian there, with the intercepts free to follow: it does not see a shift of columns."""
+    gradient_units: Callable[[], Vector | None] | None = None
+    """The unit of each entry of a gradient, where columns are on very different scales; None: compared as they are."""
+    natural_strengths: Callable[[], Vector] | None = None
+    """About the strength of each weight, in the units of its feature: where a search starts and what bounds it."""
 
+    # The Hessian, more cheaply.
+    hessian_diagonal: Callable[[Vector], Vector] | None = None
+    """Its diagonal at some weights, exact or nearly so."""
+    preconditioner: Callable[[Vector, Vector], Product] | None = None
+    """Of weights and strengths: a positive definite map close to v -> (H + diag(strength))^-1 v."""
+    hessian_sketch: Callable[[Vector], Matrix] | None = None
+    """A positive semidefinite matrix close to the Hessian, for the price of a few passes that are expensive themselves."""
+    flat_directions: Callable[[NDArray[np.bool_]], Matrix | None] | None = None
+    """Of the unpenalised weights: an orthonormal basis, n_weights x d, of the directions in which the loss is flat; None
+    where they are too many to find it."""
+    lbfgs_gap: float = np.inf
+    """The relative gap down to which L-BFGS takes fewer passes than Newton's method; inf: never."""
 
-@runtime_checkable
-class Averaged(Curved, Protocol):
-    """An objective whose leave-one-out loss has a cheap likeness."""
+    # The loss in other forms.
+    row_losses: Callable[[Vector], Vector] | None = None
+    """The loss of each row of positive weight, times that weight, in the order of the rows."""
+    noise_precision: Callable[[float], float] | None = None
+    """For a loss that is a negative log-likelihood up to the variance of some noise: by what to multiply it to be one,
+    guessed from its value."""
+    majoriser: Callable[[Vector], Objective] | None = None
+    """A convex objective that differs at these weights by a constant, and nowhere else lies below."""
+    multiple_of: Multiple | None = None
 
-    def average_left_out(self, strength: Vector) -> StrengthCriterion | None:
-        """Leave-one-out loss as if all rows had the same leverage (generalised cross-validation); None where that is poor."""
-        ...
-
-
-@runtime_checkable
-class Flat(Objective, Protocol):
-    """An objective that knows in which directions it is flat."""
-
-    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
-        """An orthonormal basis, n_weights x d, of the flat directions among the unpenalised weights.
-
-        None where there are too many unpenalised weights to find it.
-        """
-        ...
-
-
-@runtime_checkable
-class Majorisable(Objective, Protocol):
-    """An objective that offers a convex upper bound touching it at given weights."""
-
-    def majoriser_at(self, weights: Vector) -> Objective:
-        """A convex objective that differs at ``weights`` by a constant, and nowhere else lies below."""
-        ...
-
-
-@runtime_checkable
-class Noisy(Objective, Protocol):
-    """A loss that is a negative log-likelihood up to the unknown variance of some noise."""
-
-    def noise_precision(self, loss: float) -> float:
-        """By what the loss must be multiplied to be one, guessed from its value."""
-        ...
-
-
-@runtime_checkable
-class Multiple(Objective, Protocol):
-    """A positive multiple of another objective: strengths divided by the factor belong to that one."""
+    # Leave-one-out of quadratic losses.
+    rotated: Callable[[NDArray[np.bool_]], Curved | None] | None = None
+    """The same loss as a function of rotated weights, which one strength for all penalised weights does not notice; None
+    where it does not pay, or where a rotation would mix the unpenalised weights (the argument) with others."""
+    closed_leave_one_out: Callable[[NDArray[np.bool_], bool], Callable[[Vector], StrengthCriterion] | None] | None = (
+        None
+    )
+    """Of the unpenalised weights, and of whether all others will have one strength: the leave-one-out loss as a function of
+    the strengths, one per weight, that needs no fit; None where it would be more expensive than fits."""
+    average_left_out: Callable[[Vector], StrengthCriterion | None] | None = None
+    """Leave-one-out loss as if all rows had the same leverage (generalised cross-validation); None where that is poor."""
 
     @property
-    def objective(self) -> Objective: ...
+    def noise_is_unknown(self) -> bool:
+        """Is the loss a sum of squares, whose unit is the unknown variance of the noise?"""
+        return self.noise_precision is not None
 
-    @property
-    def factor(self) -> float: ...
+
+NO_HINTS = Hints()
+NEEDS = (Objective, Rows, Factorable, Curved)
+
+
+def hints_of(objective: object) -> Hints:
+    """What the objective knows beside its loss; nothing where it has no ``hints``."""
+    hints: Hints = getattr(objective, "hints", NO_HINTS)
+    return hints
+
+
+def capabilities_of(objective: Objective) -> frozenset[type]:
+    """The needs that an objective meets: what a wrapper of it declares as its ``capabilities``."""
+    return frozenset(need for need in NEEDS if isinstance(objective, need))
 
 
 @dataclass(frozen=True, eq=False)

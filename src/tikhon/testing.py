@@ -7,11 +7,12 @@ tuner makes, ``check_hypergradient`` an implicit gradient against refits. All ra
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from tikhon.groups import Groups
-from tikhon.objective import Factorable, Objective, Rows, Vector
+from tikhon.objective import Factorable, Objective, Rows, Vector, capabilities_of
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Newton, NewtonCG, prefers_factors
 from tikhon.tuners.base import Problem, Tuner
@@ -28,6 +29,7 @@ def check_objective(objective: Objective, rng: np.random.Generator, *, scale: fl
     bits; (f) a factorisation, where there is one, solves the penalised system; (g) row weights of 0 and 2 mean what
     they should, where there are rows and the loss is convex.
     """
+    can = capabilities_of(objective)
     for _ in range(DIRECTIONS):
         weights, u, v = (scale * rng.normal(size=objective.n_weights) for _ in range(3))
         before = weights.copy()
@@ -47,10 +49,10 @@ def check_objective(objective: Objective, rng: np.random.Generator, *, scale: fl
         assert np.array_equal(gradient, again[1]), "the same weights give another gradient the second time"
         assert np.array_equal(Hv, objective.hessian_at(weights)(v)), "the same weights give another Hessian product"
         assert np.array_equal(weights, before), "loss_gradient or hessian_at modified the weights"
-        if isinstance(objective, Factorable):
-            _check_factor(objective, weights, v, rng)
-    if isinstance(objective, Rows):
-        _check_rows(objective, rng, scale)
+        if Factorable in can:
+            _check_factor(cast(Factorable, objective), weights, v, rng)
+    if Rows in can:
+        _check_rows(cast(Rows, objective), rng, scale)
 
 
 def _check_gradient(objective: Objective, weights: Vector, v: Vector, slope: float) -> None:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from tikhon import MM, InputError, LogisticRegression, Ridge, TuningWarning
 from tikhon.estimators.checks import warn_of_scales
 from tikhon.groups import weight_groups
-from tikhon.tuners import Fixed
+from tikhon.tuners import Fixed, Tuner
 
 BOTH = pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
 
@@ -249,11 +249,11 @@ def test_an_end_without_convergence_is_a_warning_with_its_reason(kind, X, y):
     assert model.tuning_.status == "max_steps"
 
 
-class Complaining:
+class Complaining(Tuner):
     """A tuner of one's own: it learns nothing and has something to say."""
 
     name = "complaining"
-    needs_pairs = needs_likelihood = False
+    uses_pairs = needs_likelihood = False
     checkpoint = None
 
     def tune(self, problem):

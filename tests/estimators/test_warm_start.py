@@ -6,6 +6,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from tikhon import MM, Auto, ChainCRF, Evidence, Gradient, InputError, LeaveOneOut, LogisticRegression, RNAFolder, load
+from tikhon.tuners.base import Tuner
 
 TUNERS = ("auto", "loo", "evidence", "gradient", "mm", "direct", "grid", None)
 SEQUENTIAL = ("auto", "gradient", "mm", "direct", "grid", None)
@@ -38,10 +39,10 @@ def refitted(model, X, y):
     return [(model.fit(X, y).n_iter_, model.strengths_) for _ in range(2)]
 
 
-class Problems:
+class Problems(Tuner):
     """A tuner that keeps the problems it is given."""
 
-    name, needs_pairs, needs_likelihood, checkpoint = "mm", False, False, None
+    name, uses_pairs, needs_likelihood, checkpoint = "mm", False, False, None
 
     def __init__(self):
         self.problems = []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests import naive, problems
 
 from tikhon.models import LeastSquares, Logistic, Softmax
-from tikhon.objective import Curved, Noisy
+from tikhon.objective import Curved, hints_of
 
 CRITERIA = ("leave_one_out", "evidence")
 
@@ -274,7 +274,7 @@ def test_noise_precision(rng):
         own, w = strength[t * 5 : t * 5 + 5], weights[t * 5 : t * 5 + 5]
         squares = a @ (X @ w + weights[15 + t] - objective.y[:, t]) ** 2 + own @ w**2
         np.testing.assert_allclose(precision[[t * 5, t * 5 + 4, 15 + t]], (a.sum() - 1) / squares, rtol=1e-10)
-    assert isinstance(objective, Noisy)
+    assert hints_of(objective).noise_is_unknown
     loss = objective.loss_gradient(weights)[0]
     assert objective.noise_precision(loss) == pytest.approx(3 * a.sum() / (2 * loss))
     assert made(CASES["softmax"], rng).curvature_at(np.zeros(15), np.ones(15)).noise_precision() == 1.0

@@ -7,7 +7,7 @@ from tests import naive
 
 from tikhon import Ridge
 from tikhon.models import LeastSquares
-from tikhon.objective import Noisy, Rotatable
+from tikhon.objective import hints_of
 
 
 def made(rng, *, n=60, p=6, targets=1, fit_intercept=True, collinear=False):
@@ -78,8 +78,8 @@ def test_one_group_finds_the_same_in_any_axes(targets, tuner, rng):
 
 def test_it_declines_what_a_rotation_would_mix_and_what_does_not_pay(rng):
     objective = made(rng)
-    assert isinstance(objective, Rotatable)
-    assert isinstance(objective.rotated(np.arange(7) == 6), Noisy)
+    assert hints_of(objective).rotated is not None
+    assert hints_of(objective.rotated(np.arange(7) == 6)).noise_is_unknown
     assert objective.rotated(np.arange(7) >= 5) is None  # an unpenalised column
     nothing = np.zeros(7, bool)
     assert LeastSquares(sp.csr_array(objective.X), objective.y).rotated(nothing) is None

@@ -64,7 +64,7 @@ def test_models_do_not_change(model, rng, monkeypatch):
     assert compiled.loss_gradient(weights)[0] == pytest.approx(plain.loss_gradient(weights)[0], rel=1e-12)
     np.testing.assert_allclose(compiled.loss_gradient(weights)[1], plain.loss_gradient(weights)[1], atol=1e-12)
     np.testing.assert_allclose(compiled.hessian_at(weights)(v), plain.hessian_at(weights)(v), atol=1e-12)
-    np.testing.assert_allclose(compiled.baseline_curvature(), plain.baseline_curvature(), atol=1e-12)
+    np.testing.assert_allclose(compiled.baseline_diagonal(), plain.baseline_diagonal(), atol=1e-12)
     check_objective(compiled, rng)
 
 
@@ -72,4 +72,4 @@ def test_models_do_not_change(model, rng, monkeypatch):
 def test_stored_zeros_have_no_units(least, monkeypatch):
     monkeypatch.setattr(module, "LEAST_STORED", least)
     zeros = sp.csr_array((np.zeros(3), [0, 1, 0], [0, 2, 3]), shape=(2, 2))
-    assert Design(zeros, fit_intercept=True).weight_units(1) is None
+    assert Design(zeros, fit_intercept=True).gradient_units(1) is None

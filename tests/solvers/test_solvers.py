@@ -178,7 +178,7 @@ def test_sparse_data_are_fitted_roughly_by_gradients_and_finely_by_newton(model,
     scores = X @ rng.normal(size=(5000, 3))
     y = scores.argmax(axis=1) if model == "softmax" else (scores[:, 0] > 0).astype(float)
     objective = problems.objective(model, X, y)
-    assert objective.gentle_tol < np.inf
+    assert objective.hints.lbfgs_gap < np.inf
     strength = np.full(objective.n_weights, 0.05)
     strength[-problems.n_outputs(model) :] = 0.0
     fit = make_solver("auto", tol=1e-8, max_iter=200).minimise(objective, strength, tol=tol)
@@ -191,9 +191,11 @@ def test_sparse_data_are_fitted_roughly_by_gradients_and_finely_by_newton(model,
 
 def test_dense_data_are_not_fitted_by_gradients(rng):
     X, y = problems.data("logistic", rng)
-    assert Logistic(X, y).gentle_tol == np.inf
-    assert Softmax(X, y.astype(int), n_classes=2).gentle_tol == np.inf
-    assert Softmax(sp.csr_array(X), y.astype(int), n_classes=2).gentle_tol == np.inf  # one factor per class is cheap
+    assert Logistic(X, y).hints.lbfgs_gap == np.inf
+    assert Softmax(X, y.astype(int), n_classes=2).hints.lbfgs_gap == np.inf
+    assert (
+        Softmax(sp.csr_array(X), y.astype(int), n_classes=2).hints.lbfgs_gap == np.inf
+    )  # one factor per class is cheap
 
 
 def test_weights_are_first_resized_to_other_strengths(rng):

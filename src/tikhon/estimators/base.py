@@ -21,11 +21,11 @@ from tikhon.estimators.splits import make_pairs, make_splits
 from tikhon.estimators.state import Arrays, model_state
 from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, GroupSpec
-from tikhon.objective import Majorisable, Pair, Rows, Sketched, Vector
+from tikhon.objective import Pair, Rows, Vector, hints_of
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver, make_solver, prefers_factors, prefers_gradients
 from tikhon.solvers.penalised import baseline
-from tikhon.tuners import Auto, Fixed, Problem, Tuner, make_tuner
+from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
 from tikhon.tuners.finish import convex_bound
 from tikhon.tuners.workers import one_blas_thread
@@ -169,7 +169,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 codes=codes,
             )
             pairs = make_pairs(splits, row_weights, objective.reweighted)
-        if not objective.is_convex and not isinstance(objective, Majorisable):
+        if not objective.is_convex and hints_of(objective).majoriser is None:
             notes = (*notes, NOT_CONVEX)
         n_jobs = max(1, min(n_jobs, len(pairs)))
         problem = Problem(
@@ -216,16 +216,15 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             return self.tol
         if prefers_factors(convex_bound(objective, baseline(objective))):
             return FINE
-        return LARGE if prefers_gradients(objective) and not isinstance(objective, Sketched) else FAIR
+        return LARGE if prefers_gradients(objective) and hints_of(objective).hessian_sketch is None else FAIR
 
     def _splits_of(self, tuner: Tuner, objective: Rows, n_rows: int) -> Any:
         """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""
-        automatic = isinstance(self.cv, str) and self.cv == "auto"
-        if isinstance(tuner, Auto) and automatic:
-            return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective, n_rows)]
-        if not tuner.needs_pairs and not isinstance(tuner, Auto):
+        if not tuner.uses_pairs:
             return NO_SPLITS
-        return FOLDS if automatic else self.cv
+        if not (isinstance(self.cv, str) and self.cv == "auto"):
+            return self.cv
+        return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective, n_rows)]
 
     def _with_strengths(self, groups: Groups) -> Groups:
         """The groups with the strengths that the user fixes."""

@@ -5,15 +5,15 @@ from typing import ClassVar
 
 from tikhon.results import TuneResult
 from tikhon.testing import HypergradientCheck, check_hypergradient
-from tikhon.tuners import Fixed, Problem
+from tikhon.tuners import Fixed, Problem, Tuner
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypergradientProbe:
+class HypergradientProbe(Tuner):
     """Keeps the reports of its checks, and fits once at strength 1 so that the estimator is content."""
 
     name: ClassVar[str] = "probe"
-    needs_pairs: ClassVar[bool] = True
+    uses_pairs: ClassVar[bool] = True
     needs_likelihood: ClassVar[bool] = False
 
     seed: int

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from tikhon.errors import InputError
-from tikhon.objective import Factorable, Gentle, Objective, Sketched, Vector
+from tikhon.objective import Factorable, Objective, Vector, hints_of
 from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
@@ -32,7 +32,7 @@ def prefers_factors(objective: Objective) -> bool:
 
 def prefers_gradients(objective: Objective) -> bool:
     """Do low-accuracy fits use L-BFGS, as those of large sparse models do? Then every digit costs many passes."""
-    return isinstance(objective, Gentle) and objective.gentle_tol < np.inf and not prefers_factors(objective)
+    return hints_of(objective).lbfgs_gap < np.inf and not prefers_factors(objective)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,9 @@ class Auto:
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
         work = Work()
-        if isinstance(objective, Gentle) and tol >= objective.gentle_tol:
-            if start is not None and not isinstance(objective, Sketched):
+        hints = hints_of(objective)
+        if tol >= hints.lbfgs_gap:
+            if start is not None and hints.hessian_sketch is None:
                 problem = penalised(objective, strength)
                 start, work = problem.resized(problem.starting(start)), problem.work
             fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=tol)

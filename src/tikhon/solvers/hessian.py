@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from tikhon.objective import Objective, Product, Vector
+from tikhon.objective import Hints, Objective, Product, Vector, hints_of
 
 HessianMethod: TypeAlias = Literal["analytic", "finite", "complex"]
 
@@ -78,6 +78,10 @@ class WithHessian:
     @property
     def is_convex(self) -> bool:
         return self.model.is_convex
+
+    @property
+    def hints(self) -> Hints:
+        return hints_of(self.model)
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         return self.model.loss_gradient(weights)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tikhon.objective import Objective, Product, Sketched, Vector
+from tikhon.objective import Objective, Product, Vector, hints_of
 from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached, sharpened
@@ -37,7 +37,7 @@ class LBFGS:
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
         guess = _first_guess(problem, weights)
-        if not isinstance(objective, Sketched):
+        if hints_of(objective).hessian_sketch is None:
             return _Run(problem, guess, self.memory).minimise(weights, tol, self.max_iter)
         if start is None:  # far away the Hessian is another one
             fit = _Run(problem, guess, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)

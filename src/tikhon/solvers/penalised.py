@@ -10,18 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from tikhon.objective import (
-    Baseline,
-    Diagonal,
-    Flat,
-    Matrix,
-    Measured,
-    Objective,
-    Preconditioned,
-    Product,
-    Sketched,
-    Vector,
-)
+from tikhon.objective import Hints, Matrix, Objective, Product, Vector, hints_of
 from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
@@ -71,7 +60,8 @@ def gradient_measure(objective: Objective) -> Measure:
 
 
 def _gradient_measure(objective: Objective) -> Measure:
-    plain = Measure(objective.weight_units() if isinstance(objective, Measured) else None)
+    units = hints_of(objective).gradient_units
+    plain = Measure(None if units is None else units())
     at_zero = plain.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
     baseline_loss, gradient = objective.loss_gradient(baseline(objective))
     return Measure(plain.units, max(plain.norm(gradient), LEAST_SIGNAL * at_zero) or 1.0, float(baseline_loss))
@@ -79,7 +69,8 @@ def _gradient_measure(objective: Objective) -> Measure:
 
 def baseline(objective: Objective) -> Vector:
     """The weights of the best constant prediction, zeros where an objective does not tell: where fits start."""
-    return objective.baseline_weights() if isinstance(objective, Baseline) else np.zeros(objective.n_weights)
+    known = hints_of(objective).baseline
+    return np.zeros(objective.n_weights) if known is None else known()
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +122,10 @@ class Penalised:
     measure: Measure
     lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
     work: Work = field(default_factory=Work)
+
+    @property
+    def hints(self) -> Hints:
+        return hints_of(self.objective)
 
     @cached_property
     def unpenalised(self) -> NDArray[np.bool_]:
@@ -191,20 +186,20 @@ class Penalised:
     def diagonal(self, weights: Vector) -> Vector:
         """The diagonal of the penalised Hessian, or the strengths alone where the objective does not tell its own."""
         diagonal = self.strength
-        if isinstance(self.objective, Diagonal):
-            diagonal = diagonal + self.objective.hessian_diagonal(weights)
-        elif isinstance(self.objective, Baseline):
-            diagonal = diagonal + self.objective.baseline_curvature()
+        if self.hints.hessian_diagonal is not None:
+            diagonal = diagonal + self.hints.hessian_diagonal(weights)
+        elif self.hints.baseline_diagonal is not None:
+            diagonal = diagonal + self.hints.baseline_diagonal()
         floor = 1e-8 * float(diagonal.max(initial=0.0))
         return np.maximum(diagonal, floor if floor > 0 else 1.0)
 
     def preconditioner(self, weights: Vector) -> Product:
         """An approximate inverse of the penalised Hessian for conjugate gradients, without the flat directions."""
-        if isinstance(self.objective, Preconditioned):
-            apply = self.objective.preconditioner(weights, self.strength)
+        if self.hints.preconditioner is not None:
+            apply = self.hints.preconditioner(weights, self.strength)
             return lambda v: self.project(apply(v))
-        if isinstance(self.objective, Sketched):
-            sketch = self.objective.hessian_sketch(weights)
+        if self.hints.hessian_sketch is not None:
+            sketch = self.hints.hessian_sketch(weights)
             trifle = TRIFLE * float(sketch.diagonal().max(initial=1.0))
             factor = cho_factor(sketch + np.diag(self.strength + trifle))
             return lambda v: self.project(cho_solve(factor, v))
@@ -273,9 +268,10 @@ def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structu
 def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
     nothing = np.zeros(objective.n_weights)
     none = _flat_directions(np.zeros((0, 0)))
-    if not (unpenalised.any() and isinstance(objective, Flat)):
+    find = hints_of(objective).flat_directions
+    if find is None or not unpenalised.any():
         return _Structure(unpenalised, none, nothing, None)
-    basis = objective.flat_directions(unpenalised)
+    basis = find(unpenalised)
     if basis is None:
         return _Structure(unpenalised, none, nothing, _trifle(objective, unpenalised, FALLBACK_STRENGTH))
     flat = _flat_directions(basis)
@@ -285,8 +281,8 @@ def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structur
 
 def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: float) -> Vector:
     """A small multiple of the mean curvature of the unpenalised weights, on them only."""
-    zeros = np.zeros(objective.n_weights)
-    curvature = objective.hessian_diagonal(zeros) if isinstance(objective, Diagonal) else np.ones(objective.n_weights)
+    diagonal = hints_of(objective).hessian_diagonal
+    curvature = np.ones(objective.n_weights) if diagonal is None else diagonal(np.zeros(objective.n_weights))
     mean = float(curvature[unpenalised].mean())
     return np.where(unpenalised, relative * (mean if mean > 0 else 1.0), 0.0)
 

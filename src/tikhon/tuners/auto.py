@@ -1,18 +1,16 @@
 """The tuner that chooses a tuner, by the sizes of the problem and nothing else."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
-from tikhon.objective import Curved, Noisy, Objective, Rows
+from tikhon.objective import Curved, Objective, Rows, hints_of
 from tikhon.results import TuneResult
 from tikhon.solvers.penalised import gradient_measure
-from tikhon.tuners.base import Problem
+from tikhon.tuners.base import Problem, Splits, Tuner
 from tikhon.tuners.gradient import Gradient
 from tikhon.tuners.loo import LeaveOneOut
-
-Splits: TypeAlias = Literal["none", "folds", "holdout"]
 
 MOST_PRODUCTS = 160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out are faster
 FEW_ROWS, ROWS_PER_WEIGHT = 1000, 4  # fewer of both, and one Newton step no longer tells well what a row's absence does
@@ -26,7 +24,7 @@ MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five fol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Auto:
+class Auto(Tuner):
     """Leave-one-out where the Hessian is cheap to factorise, else held-out loss by inexact gradients.
 
     Both learn the best common strength first, and then one strength per group, drawn to the common one: groups depart from
@@ -57,19 +55,18 @@ class Auto:
     """
 
     name: ClassVar[str] = "auto"
-    needs_pairs: ClassVar[bool] = False  # it asks for them by ``splits_for``
+    uses_pairs: ClassVar[bool] = True
     needs_likelihood: ClassVar[bool] = False
 
     tol: float | None = None
     max_steps: int = 100
     checkpoint: str | None = None
 
-    def splits_for(self, objective: Objective, n_counted: int | None = None) -> Splits:
-        """What splits of the data to make for this objective, where the user gives none; rows of weight 0 do not count."""
-        n_rows = n_counted or (objective.n_rows if isinstance(objective, Rows) else 0)
-        crowded = (
-            n_rows < FEW_ROWS and n_rows < ROWS_PER_WEIGHT * objective.n_weights and not isinstance(objective, Noisy)
-        )
+    def splits_for(self, objective: Objective, n_rows: int | None = None) -> Splits:
+        """None where leave-one-out is cheap and close, else folds, or one hold-out of many rows."""
+        n_rows = n_rows or (objective.n_rows if isinstance(objective, Rows) else 0)
+        few = n_rows < FEW_ROWS and n_rows < ROWS_PER_WEIGHT * objective.n_weights
+        crowded = few and not hints_of(objective).noise_is_unknown
         if isinstance(objective, Curved) and objective.curvature_cost <= MOST_PRODUCTS and not crowded:
             return "none"
         return "holdout" if n_rows >= MANY_ROWS else "folds"
@@ -77,7 +74,7 @@ class Auto:
     def tune(self, problem: Problem) -> TuneResult:
         """By the pairs of the problem if there are any, else by leave-one-out."""
         tol, least_gain = (TOL, _least_gain(problem)) if self.tol is None else (self.tol, None)
-        pooling = POOLING_OF_SQUARES if isinstance(problem.objective, Noisy) else POOLING
+        pooling = POOLING_OF_SQUARES if hints_of(problem.objective).noise_is_unknown else POOLING
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
                 tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
@@ -102,7 +99,7 @@ def _least_gain(problem: Problem) -> float | None:
     strength gains by fitting noise, about 1 in all, here per row and in units of a constant prediction's loss. Further
     strengths are drawn to the common one, and gain hardly more than that.
     """
-    noisy = isinstance(problem.objective, Noisy)
+    noisy = hints_of(problem.objective).noise_is_unknown
     if noisy and not problem.pairs:
         return None
     rows, share = problem.total_weight, CHANCE_OF_ROWS

@@ -9,6 +9,7 @@ from tikhon.objective import Objective, Pair, Vector
 from tikhon.results import Step, TuneResult
 from tikhon.solvers import Solver
 
+Splits: TypeAlias = Literal["none", "folds", "holdout"]
 Rescale: TypeAlias = Literal["none", "n"]
 Start: TypeAlias = float | Mapping[str, float]  # strengths to begin with: one for all groups, or by name
 OnStep: TypeAlias = Callable[[Step], None]
@@ -36,12 +37,19 @@ class Tuner(Protocol):
     """Learns the strengths of the groups that are not fixed, and fits the weights with them."""
 
     name: ClassVar[str]
-    needs_pairs: ClassVar[bool]  # True: cannot work without hold-out data
+    uses_pairs: ClassVar[bool]  # False: hold-out data are not made for it
     needs_likelihood: ClassVar[bool]  # True: the loss must be a negative log-likelihood, noise included
 
     @property
     def checkpoint(self) -> str | None:
         """A file written after every step, from which a killed run goes on."""
         ...
+
+    def splits_for(self, objective: Objective, n_rows: int | None = None) -> Splits:
+        """What splits of the data a tuner that uses pairs wants where the user asks for none in particular.
+
+        ``n_rows`` counts the rows of positive weight; None: all of them.
+        """
+        return "folds"
 
     def tune(self, problem: Problem) -> TuneResult: ...

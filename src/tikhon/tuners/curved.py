@@ -16,16 +16,13 @@ import numpy as np
 from tikhon.errors import InputError, MissingCapability
 from tikhon.groups import Groups
 from tikhon.objective import (
-    Averaged,
-    ClosedForm,
     Criterion,
     Curvature,
     Curved,
-    Noisy,
     Objective,
-    Rotatable,
     StrengthCriterion,
     Vector,
+    hints_of,
 )
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
@@ -100,8 +97,9 @@ class CurvedEvaluator:
         self.problem, self._judged, self._unit = problem, judged, unit
         self.objective = curved(problem.objective, tuner)
         self.axes_changed = False
-        if problem.groups.count == 1 and isinstance(self.objective, Rotatable):
-            rotated = self.objective.rotated(problem.groups.index < 0)
+        rotate = hints_of(self.objective).rotated
+        if problem.groups.count == 1 and rotate is not None:
+            rotated = rotate(problem.groups.index < 0)
             if rotated is not None:
                 self.objective, self.axes_changed = rotated, True
         # The flat directions and what keeps too many unpenalised weights in place do not depend on the strengths.
@@ -110,10 +108,9 @@ class CurvedEvaluator:
         self._added = self._inner.strength - given
         self.start = None if self.axes_changed else problem.start
         self._closed = None
-        if judged == "leave_one_out" and isinstance(self.objective, ClosedForm):
-            self._closed = self.objective.closed_leave_one_out(
-                self._inner.strength == 0.0, common=problem.groups.count == 1
-            )
+        close = hints_of(self.objective).closed_leave_one_out
+        if judged == "leave_one_out" and close is not None:
+            self._closed = close(self._inner.strength == 0.0, problem.groups.count == 1)
 
     def inner_at(self, strengths: Vector, groups: Groups | None = None) -> Penalised:
         """The inner problem at these strengths, one per group of the problem, or of others."""
@@ -155,7 +152,7 @@ class CurvedEvaluator:
         criterion is left as it is and called poor: corrected, a loss might come out negative.
         """
         groups, fit_tol, n_iter = self.problem.groups, tol, 0
-        if self._judged == "leave_one_out" and isinstance(self.objective, Noisy):
+        if self._judged == "leave_one_out" and hints_of(self.objective).noise_is_unknown:
             fit_tol = min(tol, EXACT_TOL)
         while True:
             fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
@@ -187,13 +184,13 @@ class CurvedEvaluator:
 
     def likeness(self, groups: Groups, pool: Pooling | None) -> Likeness | None:
         """A cheap likeness of the leave-one-out loss of groups, in nats, with the priors: None where there is none."""
-        objective, rows = self.objective, self.problem.total_weight
-        if self._judged != "leave_one_out" or not isinstance(objective, Averaged):
+        average, rows = hints_of(self.objective).average_left_out, self.problem.total_weight
+        if self._judged != "leave_one_out" or average is None:
             return None
 
         def judged(theta: Vector) -> tuple[float, Vector] | None:
             strengths = groups.strengths(theta)
-            found = objective.average_left_out(self.inner_at(strengths, groups).strength)
+            found = average(self.inner_at(strengths, groups).strength)
             if found is None or not found.value > 0.0:
                 return None
             slopes = (strengths * groups.collect(found.by_strength))[groups.learned] / found.value
@@ -267,7 +264,7 @@ def settle(
     """
     objective = evaluator.objective
     weights = baseline(objective) if evaluator.start is None else evaluator.start
-    exact = isinstance(objective, Noisy)
+    exact = hints_of(objective).noise_is_unknown
     start = settling.EXACT_START if exact else settling.START
     strengths = np.where(groups.learned, start * natural, groups.fixed)
     for _ in range(settling.EXACT_STEPS if exact else settling.STEPS):

@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from tikhon.objective import Diagonal, Product, Sketched, Vector
+from tikhon.objective import Product, Vector, hints_of
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.penalised import baseline, gradient_measure, penalised
-from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.finish import finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
@@ -21,10 +21,10 @@ FIRST_FIT = 1e-2  # relative gap of the fit that a sketch of the Hessian is made
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direct:
+class Direct(Tuner):
     """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
-    The strengths are read off the weights at the end. Models whose passes are expensive (`Sketched`: RNA) begin at a rough
+    The strengths are read off the weights at the end. Models whose passes are expensive (RNA) begin at a rough
     fit with the strengths of ``start``, and are not polished. A warm start begins at the weights of the last fit instead.
 
     Parameters
@@ -55,7 +55,7 @@ class Direct:
     """
 
     name: ClassVar[str] = "direct"
-    needs_pairs: ClassVar[bool] = False
+    uses_pairs: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = True
 
     alpha: float = 0.0
@@ -97,7 +97,7 @@ class Direct:
         except KeyboardInterrupt:
             status = "interrupted"
         weights, value = state.x, float(state.value)
-        if not isinstance(problem.objective, Sketched):
+        if hints_of(problem.objective).hessian_sketch is None:
             # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
             polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
             if polished.value <= value:
@@ -117,12 +117,13 @@ class Direct:
         """
         objective, weights = problem.objective, problem.start
         strength = problem.groups.expand(integrated.first_strengths(self.start, weights))
-        if isinstance(objective, Sketched):
+        hints = hints_of(objective)
+        if hints.hessian_sketch is not None:
             if weights is None:
                 weights = problem.solver.minimise(objective, strength, tol=FIRST_FIT).weights
             return weights, penalised(objective, strength).preconditioner(weights)
-        if isinstance(objective, Diagonal):
+        if hints.hessian_diagonal is not None:
             at = np.zeros(objective.n_weights) if weights is None else weights
-            strength = strength + objective.hessian_diagonal(at)
+            strength = strength + hints.hessian_diagonal(at)
         metric = np.maximum(strength, 1e-8 * max(float(strength.max()), 1.0))
         return baseline(objective) if weights is None else weights, metric

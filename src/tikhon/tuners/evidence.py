@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from tikhon.results import TuneResult
-from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.curved import tune_curved
 from tikhon.tuners.descending import Stopping
 
@@ -16,7 +16,7 @@ CURVATURE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Evidence(Tuner):
     """Maximises the marginal likelihood of the strengths in Laplace's approximation: no hold-out data, no splits.
 
     Minus its logarithm is loss + 1/2 sum s w^2 + 1/2 log det(H + S) - 1/2 sum log s at the fitted weights; for Ridge the
@@ -52,7 +52,7 @@ class Evidence:
     """
 
     name: ClassVar[str] = "evidence"
-    needs_pairs: ClassVar[bool] = False
+    uses_pairs: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = False
 
     start: Start | None = None

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.groups import Groups
-from tikhon.objective import Curved, Diagonal, Majorisable, Multiple, Objective, Vector
+from tikhon.objective import Curved, Objective, Vector, hints_of
 from tikhon.results import TuneResult, TuneStatus
 from tikhon.solvers import prefers_factors
 from tikhon.solvers.penalised import baseline, damped, penalised
@@ -41,7 +41,8 @@ def finish(
     multiple of another objective, its factor is kept, since strengths over the factor are those of the other.
     """
     objective = convex_bound(problem.objective, baseline(problem.objective) if start is None else start)
-    extras = dict(extras or {}) | ({"loss_factor": objective.factor} if isinstance(objective, Multiple) else {})
+    multiple = hints_of(objective).multiple_of
+    extras = dict(extras or {}) | ({} if multiple is None else {"loss_factor": multiple.factor})
     fit = problem.solver.minimise(objective, problem.groups.expand(strengths), start)
     journal.saw(fit.residual)
     if fit.status != "converged":
@@ -87,9 +88,9 @@ def degrees_of_freedom(
     None where factorising the Hessian is not cheap.
     """
     strength = groups.expand(strengths)
-    if isinstance(objective, Multiple):
-        strength = strength / objective.factor
-        objective = objective.objective
+    multiple = hints_of(objective).multiple_of
+    if multiple is not None:
+        strength, objective = strength / multiple.factor, multiple.objective
     if not (prefers_factors(objective) and isinstance(objective, Curved)):
         return None
     inner = penalised(objective, strength)
@@ -105,7 +106,8 @@ def _other_tuner(name: str) -> str:
 
 def convex_bound(objective: Objective, weights: Vector) -> Objective:
     """The objective itself, or the convex bound that touches it at these weights where it offers one."""
-    return objective.majoriser_at(weights) if isinstance(objective, Majorisable) else objective
+    majoriser = hints_of(objective).majoriser
+    return objective if majoriser is None else majoriser(weights)
 
 
 def carried_over(problem: Problem, strengths: Vector) -> tuple[Vector, tuple[str, ...]]:
@@ -138,10 +140,11 @@ def vanished_groups(problem: Problem, candidates: NDArray[np.bool_], weights: Ve
     all penalised weights are gone: that has a sentence of its own.
     """
     groups, objective = problem.groups, problem.objective
-    if not candidates.any() or bool(candidates[groups.learned].all()) or not isinstance(objective, Diagonal):
+    diagonal = hints_of(objective).hessian_diagonal
+    if not candidates.any() or bool(candidates[groups.learned].all()) or diagonal is None:
         return ()
     loss, gradient = objective.loss_gradient(weights)
-    curvature = np.maximum(objective.hessian_diagonal(weights), 0.0)
+    curvature = np.maximum(diagonal(weights), 0.0)
     held = curvature + groups.expand(natural_strengths(objective, groups))
     terms = np.divide(np.square(gradient) - curvature, held, out=np.zeros_like(held), where=held > 0.0)
     missed = 0.5 * groups.collect(terms)

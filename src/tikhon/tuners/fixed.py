@@ -7,17 +7,17 @@ import numpy as np
 
 from tikhon.errors import InputError
 from tikhon.results import TuneResult
-from tikhon.tuners.base import Problem
+from tikhon.tuners.base import Problem, Tuner
 from tikhon.tuners.finish import finish
 from tikhon.tuners.journal import Journal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed:
+class Fixed(Tuner):
     """Fits once. Every group needs a fixed strength."""
 
     name: ClassVar[str] = "none"
-    needs_pairs: ClassVar[bool] = False
+    uses_pairs: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = False
     checkpoint: str | None = None
 

@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from tikhon.errors import InputError
-from tikhon.objective import Diagonal, Noisy, Vector
+from tikhon.objective import Vector, hints_of
 from tikhon.results import TuneResult
 from tikhon.solvers import HESSIANS, HessianMethod
 from tikhon.solvers.descent import Descent, Method
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import settling
-from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.descending import Evaluation, Stopping, Warm, limits, little_slope
 from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
@@ -34,7 +34,7 @@ ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradient:
+class Gradient(Tuner):
     """Minimises held-out loss over theta = log strength, for any number of groups.
 
     Each evaluation fits every training part, warm-started, and makes one linear solve per part. Fits and solves are only
@@ -84,7 +84,7 @@ class Gradient:
     """
 
     name: ClassVar[str] = "gradient"
-    needs_pairs: ClassVar[bool] = True
+    uses_pairs: ClassVar[bool] = True
     needs_likelihood: ClassVar[bool] = False
 
     method: Method = "quasi-newton"
@@ -188,18 +188,19 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
     objective, groups = problem.pairs[0].train, problem.groups
     learned, sizes = groups.learned, groups.sizes.astype(np.float64)
     strengths, weights = np.where(learned, natural, groups.fixed), None
-    if learned.sum() < 2 or not isinstance(objective, Diagonal):
+    hints = hints_of(objective)
+    if learned.sum() < 2 or hints.hessian_diagonal is None:
         return strengths, weights
-    noisy = isinstance(objective, Noisy)
+    noisy = hints.noise_is_unknown
     if noisy:
         strengths = np.where(learned, settling.EXACT_START * natural, groups.fixed)
     for _ in range(EXACT_FITS if noisy else ROUGH_FITS):
         strength = groups.expand(strengths)
         fit = problem.solver.minimise(objective, strength, weights, tol=ROUGH)
         weights = fit.weights
-        diagonal = objective.hessian_diagonal(weights) + strength
+        diagonal = hints.hessian_diagonal(weights) + strength
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
-        precision = objective.noise_precision(fit.loss) if isinstance(objective, Noisy) else 1.0
+        precision = 1.0 if hints.noise_precision is None else hints.noise_precision(fit.loss)
         updated, _ = settling.settled_strengths(groups, strengths, inverse, precision * np.square(weights), bounds)
         apart = np.log(updated / natural, out=np.zeros(groups.count), where=learned)
         if not noisy:

@@ -13,7 +13,7 @@ from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult, Step, TuneResult, TuneStatus
 from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline
-from tikhon.tuners.base import Problem
+from tikhon.tuners.base import Problem, Tuner
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_bounds, check_pairs
@@ -27,7 +27,7 @@ def _default_values() -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class Grid(Tuner):
     """Tries strengths, one for all learned groups, and keeps the one with the lowest held-out loss.
 
     Values are tried from the strongest to the weakest, each fit starting where the two before it point. While the best value is
@@ -66,7 +66,7 @@ class Grid:
     """
 
     name: ClassVar[str] = "grid"
-    needs_pairs: ClassVar[bool] = True
+    uses_pairs: ClassVar[bool] = True
     needs_likelihood: ClassVar[bool] = False
 
     values: tuple[float, ...] = field(default_factory=_default_values)

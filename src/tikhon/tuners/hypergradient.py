@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tikhon.objective import Factorable, Objective, Pair, Product, RowLosses, Vector
+from tikhon.objective import Factorable, Objective, Pair, Product, Vector, hints_of
 from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
@@ -91,9 +91,10 @@ def held_out_losses(pairs: Sequence[Pair], weights: Sequence[Vector]) -> Vector 
     """The loss of every held-out row by the weights of its pair; None where the model does not tell them apart."""
     losses = []
     for pair, own in zip(pairs, weights, strict=True):
-        if not isinstance(pair.holdout, RowLosses):
+        by_row = hints_of(pair.holdout).row_losses
+        if by_row is None:
             return None
-        losses.append(pair.holdout.row_losses(own))
+        losses.append(by_row(own))
     return np.concatenate(losses)
 
 
@@ -132,7 +133,7 @@ def _adjoint(
     def penalised_product(v: Vector) -> Vector:
         return inner.project(product(v)) + inner.strength * v
 
-    if hessian == "analytic" and isinstance(inner.objective, Factorable) and prefers_factors(inner.objective):
+    if hessian == "analytic" and prefers_factors(inner.objective):
         direct = _by_factor(inner.objective, inner, weights, right, penalised_product)
         if direct is not None and direct[1] <= 10.0 * accuracy:
             return *direct, 1, True

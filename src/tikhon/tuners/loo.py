@@ -7,7 +7,7 @@ import numpy as np
 
 from tikhon.results import TuneResult
 from tikhon.solvers.penalised import baseline
-from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.curved import tune_curved
 from tikhon.tuners.descending import Stopping, limits
 from tikhon.tuners.finish import many_strengths
@@ -17,7 +17,7 @@ NEGLIGIBLE = 2e-3  # of a constant prediction's loss: less needs no further tuni
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaveOneOut:
+class LeaveOneOut(Tuner):
     """Minimises leave-one-out loss over theta = log strength, for any number of groups: no splits, no refits.
 
     Each evaluation fits all data by Newton's method, warm-started along the tangent, and takes from the last factor of
@@ -60,7 +60,7 @@ class LeaveOneOut:
     """
 
     name: ClassVar[str] = "loo"
-    needs_pairs: ClassVar[bool] = False
+    uses_pairs: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = False
 
     start: Start | None = None

@@ -10,7 +10,7 @@ from tikhon.objective import Objective, Vector
 from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline, penalised
-from tikhon.tuners.base import Problem, Start
+from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.finish import convex_bound, finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
@@ -25,7 +25,7 @@ GAP_LEFT_SHARE, CHEAP_GAP_LEFT_SHARE = 1e-2, 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
-class MM:
+class MM(Tuner):
     """Learns strengths from the training data alone: no hold-out set, no grid.
 
     Alternates C_j = (n_j/2 + alpha) / (1/2 ||w_j||^2 + beta) with a fit at these strengths. Each fit lowers a bound that
@@ -63,7 +63,7 @@ class MM:
     """
 
     name: ClassVar[str] = "mm"
-    needs_pairs: ClassVar[bool] = False
+    uses_pairs: ClassVar[bool] = False
     needs_likelihood: ClassVar[bool] = True
 
     alpha: float = 0.0

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tikhon.errors import InputError
-from tikhon.objective import Noisy, Vector
+from tikhon.objective import Vector, hints_of
 from tikhon.tuners.base import Problem
 from tikhon.tuners.descending import Evaluate, Evaluation, Warm
 
@@ -70,5 +70,5 @@ def strength_prior(problem: Problem, natural: Vector, deviation: float | None) -
             f"prior_deviation={deviation!r}: write None or a number, {LEAST_DEVIATION} or larger, of log strengths; "
             "strengths that are known are better given in `strengths`"
         )
-    noisy = isinstance(problem.objective, Noisy)
+    noisy = hints_of(problem.objective).noise_is_unknown
     return StrengthPrior(np.log(natural[problem.groups.learned]), deviation, problem.total_weight, noisy)

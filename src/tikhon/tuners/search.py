@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tikhon.objective import Noisy, Vector
+from tikhon.objective import Vector, hints_of
 from tikhon.results import TuneStatus
 from tikhon.solvers.descent import Descent
 from tikhon.tuners.base import Problem
@@ -135,13 +135,13 @@ class Search:
 
     def _promised(self, common: Known, offsets: Vector) -> float:
         """What the slopes say that offsets gain, in nats: of a parabola that is least there."""
-        unit = 2.0 * max(common.value, 1e-300) if isinstance(self._problem.objective, Noisy) else 1.0
+        unit = 2.0 * max(common.value, 1e-300) if hints_of(self._problem.objective).noise_is_unknown else 1.0
         return -0.5 * _judged_weight(self._problem) * float(common.gradient @ offsets) / unit
 
     def _gained(self, common: Known, other: Known) -> float:
         """In nats of the rows."""
         rows, drop = _judged_weight(self._problem), common.value - other.value
-        if isinstance(self._problem.objective, Noisy):
+        if hints_of(self._problem.objective).noise_is_unknown:
             return 0.5 * rows * float(np.log(max(common.value, 1e-300) / max(other.value, 1e-300)))
         return rows * drop
 
@@ -167,7 +167,7 @@ class Search:
         plan, kept = self._plan_for(self._problem), centre.kept()
         pool = Pooling(
             centre=common.theta, deviation=self._pooling, n_rows=_judged_weight(self._problem),
-            noisy=isinstance(self._problem.objective, Noisy),
+            noisy=hints_of(self._problem.objective).noise_is_unknown,
         )  # fmt: skip
         if stage == APART:
             try:

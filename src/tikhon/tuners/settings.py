@@ -6,7 +6,7 @@ import numpy as np
 
 from tikhon.errors import InputError
 from tikhon.groups import Groups
-from tikhon.objective import Baseline, Diagonal, Natural, Objective, Vector
+from tikhon.objective import Objective, Vector, hints_of
 from tikhon.tuners.base import Problem, Start
 
 NATURAL_SHARE = 0.03  # of the curvature
@@ -53,13 +53,14 @@ def natural_strengths(objective: Objective, groups: Groups) -> Vector:
     Else 3 % of the mean curvature of its weights: the best single strength was between 0.03 % and 20 % of it on the LIBSVM
     sets of the 2009 paper. 1 where the objective does not tell its curvature either, or has none, and of an empty group.
     """
-    if isinstance(objective, Natural):
-        told = groups.collect(objective.natural_strengths()) / np.maximum(groups.sizes, 1)
+    hints = hints_of(objective)
+    if hints.natural_strengths is not None:
+        told = groups.collect(hints.natural_strengths()) / np.maximum(groups.sizes, 1)
         return np.where(told > 0.0, told, 1.0)
-    if isinstance(objective, Baseline):
-        diagonal = objective.baseline_curvature()
-    elif isinstance(objective, Diagonal):
-        diagonal = objective.hessian_diagonal(np.zeros(objective.n_weights))
+    if hints.baseline_diagonal is not None:
+        diagonal = hints.baseline_diagonal()
+    elif hints.hessian_diagonal is not None:
+        diagonal = hints.hessian_diagonal(np.zeros(objective.n_weights))
     else:
         return np.ones(groups.count)
     mean = groups.collect(diagonal) / np.maximum(groups.collect((diagonal > 0.0).astype(float)), 1.0)

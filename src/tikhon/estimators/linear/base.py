@@ -22,7 +22,7 @@ from tikhon.estimators.checks import (
 from tikhon.estimators.state import Arrays
 from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, weight_groups
-from tikhon.objective import Gentle, Matrix, Rows, Vector
+from tikhon.objective import Matrix, Rows, Vector, hints_of
 
 SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
 
@@ -110,8 +110,7 @@ class LinearEstimator(TunedEstimator):
         objective = view(X, row_weights)
         # Small products are not worth threads of BLAS; nor are sums over vectors, which is all that is left to it where rough
         # fits go by gradients.
-        is_gentle = isinstance(objective, Gentle) and objective.gentle_tol < np.inf
-        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or is_gentle
+        small = X.shape[0] * X.shape[1] * n_outputs < SMALL or hints_of(objective).lbfgs_gap < np.inf
         start = None
         if last is not None and last.columns == columns and last.coefficients.shape == (n_outputs, len(columns)):
             start = last.weights(scales, means, fit_intercept=self.fit_intercept)

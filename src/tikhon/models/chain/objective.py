@@ -11,11 +11,11 @@ from tikhon.kernels.chain.passes import EdgeTable, Scores, diagonal_pass, gradie
 from tikhon.models.chain.chunks import chunks_of, mapped
 from tikhon.models.chain.layout import UNKNOWN, Layout, Sequences, added, step_codes
 from tikhon.models.memo import LastPoint
-from tikhon.objective import Product, Vector
+from tikhon.objective import Hints, Product, Vector
 
 Work: TypeAlias = tuple[tuple[int, int], Scores]
 
-MANY_WEIGHTS, MANY_TOL, FEW_TOL = 10_000, 1e-8, 1e-5  # relative gaps down to which fits use gradients alone
+MANY_WEIGHTS, MANY_GAP, FEW_GAP = 10_000, 1e-8, 1e-5  # relative gaps down to which fits use gradients alone
 WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
 
 
@@ -60,18 +60,23 @@ class Chain:
     def n_rows(self) -> int:
         return len(self.row_weights)
 
-    @property
-    def gentle_tol(self) -> float:
-        """Where features are many and rare, gradients alone take a quarter of the passes, a product counted as two.
-
-        A few weights with strengths far apart are another matter: conjugate gradients end there, L-BFGS hardly.
-        """
-        return MANY_TOL if self.n_weights >= MANY_WEIGHTS else FEW_TOL
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(
+            baseline=self.baseline_weights,
+            baseline_diagonal=self.baseline_diagonal,
+            natural_strengths=self.natural_strengths,
+            hessian_diagonal=self.hessian_diagonal,
+            # Where features are many and rare, gradients alone take a quarter of the passes, a product counted as two. A few
+            # weights with strengths far apart are another matter: conjugate gradients end there, L-BFGS hardly.
+            lbfgs_gap=MANY_GAP if self.n_weights >= MANY_WEIGHTS else FEW_GAP,
+            row_losses=self.row_losses,
+        )
 
     def baseline_weights(self) -> Vector:
         return np.zeros(self.n_weights)
 
-    def baseline_curvature(self) -> Vector:
+    def baseline_diagonal(self) -> Vector:
         """Where each label, and each step between labels, has its share in the data whatever the token.
 
         A weight's curvature is then q (1 - q) times the sum of its feature's squares, q being the share.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,12 +29,12 @@ from tikhon.models.folding.weights import (
     tables_of,
 )
 from tikhon.models.memo import LastPoint
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.objective import Hints, Matrix, Product, Vector
 from tikhon.threads import ThreadPool
 
 Found = TypeVar("Found")
 
-GENTLE_TOL = 1e-10  # relative gap down to which fits use gradients alone
+LBFGS_GAP = 1e-10  # relative gap down to which fits use gradients alone
 DRAWN, FEW_DRAWN, ENOUGH_DRAWN = (
     32,
     4,
@@ -126,10 +127,15 @@ class Folding:
     def is_convex(self) -> bool:
         return all(one.uses is not None for one, a in zip(self._examples, self.row_weights, strict=True) if a > 0.0)
 
-    @property
-    def gentle_tol(self) -> float:
+    @cached_property
+    def hints(self) -> Hints:
         """A product costs two gradients; with a sketch of the Hessian, L-BFGS takes fewer than Newton's method does."""
-        return GENTLE_TOL
+        return Hints(
+            hessian_diagonal=self.hessian_diagonal,
+            hessian_sketch=self.hessian_sketch,
+            lbfgs_gap=LBFGS_GAP,
+            row_losses=self.row_losses,
+        )
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         point = self._point.at(weights)

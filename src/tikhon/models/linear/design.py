@@ -54,7 +54,7 @@ class Design:
         return bool(sp.issparse(self.X))
 
     @property
-    def gentle_tol(self) -> float:
+    def lbfgs_gap(self) -> float:
         """The relative gap down to which L-BFGS takes half of Newton's passes; dense columns depend on each other."""
         return GENTLE_TOL if self.is_sparse else np.inf
 
@@ -62,7 +62,7 @@ class Design:
     def n_stored(self) -> int:
         return int(self.X.nnz) if self.is_sparse else self.n_rows * self.n_columns
 
-    def weight_units(self, n_outputs: int) -> Vector | None:
+    def gradient_units(self, n_outputs: int) -> Vector | None:
         """The size of the entries of each weight's column, 1 of intercepts; None where they are not far apart."""
         units = self._column_units
         return None if units is None else np.append(np.tile(units, n_outputs), np.ones(n_outputs * self.fit_intercept))

@@ -17,7 +17,7 @@ from tikhon.models.linear.left_out_squares import ClosedLeaveOneOut, crowded
 from tikhon.models.linear.rotated import MOST_BYTES, RotatedLeastSquares
 from tikhon.models.linear.sizes import Sizes
 from tikhon.models.memo import LastPoint
-from tikhon.objective import Matrix, Product, StrengthCriterion, Vector
+from tikhon.objective import Hints, Matrix, Product, StrengthCriterion, Vector
 
 MOST_WEAK = 0.25  # of the rows: with more columns of next to no strength, the dual form does not pay
 MOST_DENSE_BYTES = 2**26  # of sparse rows that are copied to a dense matrix
@@ -49,6 +49,22 @@ class LeastSquares:
         self._value = LastPoint(self._loss_gradient)
         self._inverse = LastPoint(self._factorised)
         self._last_flat: tuple[NDArray[np.bool_], Matrix | None] | None = None
+
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(
+            baseline=self.baseline_weights,
+            baseline_diagonal=self.baseline_diagonal,
+            gradient_units=self.gradient_units,
+            hessian_diagonal=self.hessian_diagonal,
+            preconditioner=self.preconditioner,
+            flat_directions=self.flat_directions,
+            row_losses=self.row_losses,
+            noise_precision=self.noise_precision,
+            rotated=self.rotated,
+            closed_leave_one_out=self.closed_leave_one_out,
+            average_left_out=self.average_left_out,
+        )
 
     def reweighted(self, row_weights: Vector) -> "LeastSquares":
         view = LeastSquares(self.X, self.y, fit_intercept=self.fit_intercept, row_weights=row_weights)
@@ -157,11 +173,11 @@ class LeastSquares:
             weights[-self.n_targets :] = self._target_means
         return weights
 
-    def baseline_curvature(self) -> Vector:
+    def baseline_diagonal(self) -> Vector:
         return self._alike(self._design.centred_squares(self._weight)[0])
 
-    def weight_units(self) -> Vector | None:
-        return self._design.weight_units(self.n_targets)
+    def gradient_units(self) -> Vector | None:
+        return self._design.gradient_units(self.n_targets)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._squares
@@ -261,7 +277,7 @@ class LeastSquares:
         return RotatedLeastSquares(design, self._weight[:, 0], self._target, self._gram)
 
     def closed_leave_one_out(
-        self, unpenalised: NDArray[np.bool_], *, common: bool
+        self, unpenalised: NDArray[np.bool_], common: bool
     ) -> Callable[[Vector], StrengthCriterion] | None:
         """For dense rows, and for sparse ones that are few enough to be stored as dense."""
         design = self._design

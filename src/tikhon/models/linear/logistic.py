@@ -12,7 +12,7 @@ from tikhon.models.linear.flat import flat_directions
 from tikhon.models.linear.inverse import fewer_rows, inverse_cost
 from tikhon.models.linear.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.objective import Hints, Matrix, Product, Vector
 
 RAREST = 1e-6  # share of a class that is taken for granted, so that its logarithm is finite
 
@@ -42,6 +42,19 @@ class Logistic:
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(
+            baseline=self.baseline_weights,
+            baseline_diagonal=self.baseline_diagonal,
+            gradient_units=self.gradient_units,
+            hessian_diagonal=self.hessian_diagonal,
+            preconditioner=self.preconditioner,
+            flat_directions=self.flat_directions,
+            lbfgs_gap=self._design.lbfgs_gap,
+            row_losses=self.row_losses,
+        )
 
     def reweighted(self, row_weights: Vector) -> "Logistic":
         return Logistic(self.X, self.y, fit_intercept=self.fit_intercept, row_weights=row_weights)
@@ -83,25 +96,21 @@ class Logistic:
             weights[-1] = np.log(share / (1.0 - share))
         return weights
 
-    def baseline_curvature(self) -> Vector:
-        return self._baseline_curvature.copy()
+    def baseline_diagonal(self) -> Vector:
+        return self._baseline_diagonal.copy()
 
     @cached_property
-    def _baseline_curvature(self) -> Vector:
+    def _baseline_diagonal(self) -> Vector:
         return self._design.centred_squares(self.curvature(self._baseline)[:, None])[0]
 
-    def weight_units(self) -> Vector | None:
-        return self._design.weight_units(1)
+    def gradient_units(self) -> Vector | None:
+        return self._design.gradient_units(1)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self.curvature(weights)[:, None])
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
         return self._design.preconditioner(self.curvature(weights)[:, None], strength)
-
-    @property
-    def gentle_tol(self) -> float:
-        return self._design.gentle_tol
 
     def hessian_matrix(self, weights: Vector) -> Matrix:
         """That of ``curvature_at``, if it is known: a tuning ends with the fit that it judged last. Folds keep none."""

@@ -1,13 +1,13 @@
 """Least squares with the variance of the noise integrated out (Foo, Do, Ng 2009, section 4)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tikhon.models.linear.least_squares import LeastSquares
 from tikhon.models.linear.scaled import Scaled
-from tikhon.objective import Matrix, Objective, Product, Vector
+from tikhon.objective import Hints, Objective, Product, Vector
 
 RELATIVE_FLOOR = 1e-6  # of the targets' variance: R^2 is not believed beyond 0.999999
 
@@ -45,6 +45,19 @@ class NoiseIntegrated:
         # Targets that are all alike leave nothing to explain: any floor will do.
         return RELATIVE_FLOOR * (self.least_squares.target_variance or 1.0)
 
+    @cached_property
+    def hints(self) -> Hints:
+        within = self.least_squares
+        return Hints(
+            baseline=within.baseline_weights,
+            baseline_diagonal=lambda: within.baseline_diagonal() / self.noise_variance(within.baseline_weights()),
+            gradient_units=within.gradient_units,
+            hessian_diagonal=self.hessian_diagonal,
+            preconditioner=self.preconditioner,
+            flat_directions=within.flat_directions,
+            majoriser=self.majoriser_at,
+        )
+
     def reweighted(self, row_weights: Vector) -> "NoiseIntegrated":
         return NoiseIntegrated(self.least_squares.reweighted(row_weights), self.floor)
 
@@ -67,15 +80,6 @@ class NoiseIntegrated:
         pull = 2.0 / (self.least_squares.total_weight * variance**2)
         return lambda v: product(v) / variance - pull * (gradient @ v) * gradient
 
-    def baseline_weights(self) -> Vector:
-        return self.least_squares.baseline_weights()
-
-    def baseline_curvature(self) -> Vector:
-        return self.least_squares.baseline_curvature() / self.noise_variance(self.baseline_weights())
-
-    def weight_units(self) -> Vector | None:
-        return self.least_squares.weight_units()
-
     def hessian_diagonal(self, weights: Vector) -> Vector:
         """Of the majoriser: the exact diagonal may be negative, which no preconditioner wants."""
         return self.least_squares.hessian_diagonal(weights) / self.noise_variance(weights)
@@ -85,6 +89,3 @@ class NoiseIntegrated:
 
     def majoriser_at(self, weights: Vector) -> Objective:
         return Scaled(self.least_squares, 1.0 / self.noise_variance(weights))
-
-    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
-        return self.least_squares.flat_directions(unpenalised)

@@ -16,7 +16,7 @@ from tikhon.models.linear.design import Design, factor_products
 from tikhon.models.linear.inverse import Inverse
 from tikhon.models.linear.least_squares_curvature import LeastSquaresCurvature
 from tikhon.models.linear.left_out_squares import PrincipalAxes, centred_rows, crowded
-from tikhon.objective import Matrix, Product, StrengthCriterion, Vector
+from tikhon.objective import Hints, Matrix, Product, StrengthCriterion, Vector
 
 MOST_BYTES = 2**28  # of the rotated rows, which are a second copy of the data
 PASSES = 4.0  # over the rows, of one look at a strength
@@ -83,6 +83,17 @@ class RotatedLeastSquares:
     def n_rows(self) -> int:
         return len(self._target)
 
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(
+            baseline=self.baseline_weights,
+            baseline_diagonal=self.baseline_diagonal,
+            hessian_diagonal=self.hessian_diagonal,
+            noise_precision=self.noise_precision,
+            closed_leave_one_out=self.closed_leave_one_out,
+            average_left_out=self.average_left_out,
+        )
+
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         residuals = self._residuals(weights)
         weighted = self._weight[:, None] * residuals
@@ -97,7 +108,7 @@ class RotatedLeastSquares:
             weights[-self.n_targets :] = self._weight @ self._target / self._weight.sum()
         return weights
 
-    def baseline_curvature(self) -> Vector:
+    def baseline_diagonal(self) -> Vector:
         return self.hessian_diagonal(np.zeros(self.n_weights))
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
@@ -124,7 +135,7 @@ class RotatedLeastSquares:
         )  # fmt: skip
 
     def closed_leave_one_out(
-        self, unpenalised: NDArray[np.bool_], *, common: bool
+        self, unpenalised: NDArray[np.bool_], common: bool
     ) -> Callable[[Vector], StrengthCriterion] | None:
         """By the axes at hand; the axes of a derivative need not be those of the weights, only their sum counts."""
         if not common:

@@ -1,12 +1,10 @@
 """A positive multiple of an objective."""
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
 
 from tikhon.models.linear.least_squares import LeastSquares
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.objective import Hints, Multiple, Product, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +26,19 @@ class Scaled:
     def factor_cost(self) -> float:
         return self.objective.factor_cost
 
+    @cached_property
+    def hints(self) -> Hints:
+        within = self.objective
+        return Hints(
+            baseline=within.baseline_weights,
+            gradient_units=within.gradient_units,
+            flat_directions=within.flat_directions,
+            baseline_diagonal=lambda: self.factor * within.baseline_diagonal(),
+            hessian_diagonal=lambda weights: self.factor * within.hessian_diagonal(weights),
+            preconditioner=self.preconditioner,
+            multiple_of=Multiple(within, self.factor),
+        )
+
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         loss, gradient = self.objective.loss_gradient(weights)
         return self.factor * loss, self.factor * gradient
@@ -36,18 +47,6 @@ class Scaled:
         product = self.objective.hessian_at(weights)
         return lambda v: self.factor * product(v)
 
-    def baseline_weights(self) -> Vector:
-        return self.objective.baseline_weights()
-
-    def baseline_curvature(self) -> Vector:
-        return self.factor * self.objective.baseline_curvature()
-
-    def weight_units(self) -> Vector | None:
-        return self.objective.weight_units()
-
-    def hessian_diagonal(self, weights: Vector) -> Vector:
-        return self.factor * self.objective.hessian_diagonal(weights)
-
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
         apply = self.objective.preconditioner(weights, strength / self.factor)
         return lambda v: apply(v) / self.factor
@@ -55,6 +54,3 @@ class Scaled:
     def factorise(self, weights: Vector, strength: Vector) -> Product:
         solve = self.objective.factorise(weights, strength / self.factor)
         return lambda v: solve(v) / self.factor
-
-    def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
-        return self.objective.flat_directions(unpenalised)

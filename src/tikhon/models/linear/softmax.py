@@ -14,7 +14,7 @@ from tikhon.models.linear.logistic import RAREST
 from tikhon.models.linear.softmax_curvature import SoftmaxCurvature
 from tikhon.models.linear.softmax_factor import SoftmaxFactor, curvature_pairs
 from tikhon.models.memo import LastPoint
-from tikhon.objective import Matrix, Product, Vector
+from tikhon.objective import Hints, Matrix, Product, Vector
 
 MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
 
@@ -53,6 +53,19 @@ class Softmax:
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(
+            baseline=self.baseline_weights,
+            baseline_diagonal=self.baseline_diagonal,
+            gradient_units=self.gradient_units,
+            hessian_diagonal=self.hessian_diagonal,
+            preconditioner=self.preconditioner,
+            flat_directions=self.flat_directions,
+            lbfgs_gap=np.inf if self._class_factors_are_cheap else self._design.lbfgs_gap,
+            row_losses=self.row_losses,
+        )
 
     def reweighted(self, row_weights: Vector) -> "Softmax":
         return Softmax(
@@ -106,15 +119,15 @@ class Softmax:
             weights[-self.n_classes :] = logarithms - logarithms.mean()
         return weights
 
-    def baseline_curvature(self) -> Vector:
-        return self._baseline_curvature.copy()
+    def baseline_diagonal(self) -> Vector:
+        return self._baseline_diagonal.copy()
 
     @cached_property
-    def _baseline_curvature(self) -> Vector:
+    def _baseline_diagonal(self) -> Vector:
         return self._design.centred_squares(self._curvature(self._baseline))[0]
 
-    def weight_units(self) -> Vector | None:
-        return self._design.weight_units(self.n_classes)
+    def gradient_units(self) -> Vector | None:
+        return self._design.gradient_units(self.n_classes)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self._curvature(weights))
@@ -132,10 +145,6 @@ class Softmax:
     @cached_property
     def _class_factors_are_cheap(self) -> bool:
         return self._design.gram_cost(1) <= MOST_BLOCK_COST
-
-    @property
-    def gentle_tol(self) -> float:
-        return np.inf if self._class_factors_are_cheap else self._design.gentle_tol
 
     def _class_factors(self, curvature: Matrix, strength: Vector) -> Product:
         """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""
