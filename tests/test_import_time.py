@@ -12,6 +12,7 @@ NOT_FOR_A_FIT = (
     "tikhon.cli",
     "tikhon.bench",
     "tikhon.experiments",
+    "tikhon.harness",
     "tikhon.testing",
     "tikhon.estimators.chain.crf",
     "tikhon.estimators.folding.folder",

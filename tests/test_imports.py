@@ -13,11 +13,13 @@ LAYERS = (
     {"models", "solvers"},
     {"tuners", "testing"},
     {"estimators"},
-    {"report", "experiments", "bench"},
+    {"report"},
+    {"harness"},
+    {"experiments", "bench"},
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-NEVER = ({"models", "tuners"},)
+NEVER = ({"models", "tuners"}, {"bench", "experiments"})
 
 
 def part_of(module: str) -> str:
@@ -98,6 +100,8 @@ def test_parts_of_one_layer_do_not_import_each_other_in_a_circle() -> None:
         ("tikhon", "tikhon.estimators"),
         ("tikhon.groups", "numpy"),
         ("tikhon.cli.fit", "tikhon"),
+        ("tikhon.bench.glm", "tikhon.harness.runner"),
+        ("tikhon.harness.fitting", "tikhon"),
     ],
 )
 def test_good_imports_pass(importer: str, target: str) -> None:
@@ -113,6 +117,9 @@ def test_good_imports_pass(importer: str, target: str) -> None:
         ("tikhon.estimators.linear.ridge", "tikhon.report"),
         ("tikhon.groups", ".errors"),
         ("tikhon.estimators.linear.ridge", "tikhon"),
+        ("tikhon.bench.glm", "tikhon.experiments.paper"),
+        ("tikhon.experiments.mm_table1", "tikhon.bench.peers"),
+        ("tikhon.harness.runner", "tikhon.bench"),
     ],
 )
 def test_bad_imports_are_seen(importer: str, target: str) -> None:

@@ -5,6 +5,7 @@ library's pool has been taken and before the ``with`` statement that would relea
 forever. So the pool holds Ctrl-C back while it hands out tasks and collects results, and raises it in between.
 """
 
+import os
 import signal
 import threading
 from collections import deque
@@ -17,6 +18,11 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 POLL_SECONDS = 0.05  # how late Ctrl-C may be noticed
+
+
+def available_cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _InterruptsHeldBack:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tikhon.bench import BENCHES, glm
-from tikhon.bench.glm import NAMES, TWO_THREADS, contestants
+from tikhon.bench.glm import TWO_THREADS, contestants
 from tikhon.bench.glm_report import PEER, PEERS, TUNERS, summarise
 from tikhon.bench.peers import installed
+from tikhon.harness.libsvm_sets import CLASSIFICATION
 from tikhon.report.progress import Silent
 
 
@@ -87,12 +88,12 @@ def test_report_names_what_did_not_converge() -> None:
 
 def test_every_set_of_both_tables_and_cholesky_where_small() -> None:
     peers = [peer for peer in PEERS if installed(peer)]
-    assert len(NAMES) == 24
+    assert len(CLASSIFICATION) == 24
     assert contestants("heart") == [*TUNERS, "lbfgs", "newton-cholesky", *peers]
     without_factors = [tuner for tuner in TUNERS if tuner not in ("loo", "evidence")]
     assert contestants("usps") == [*without_factors, "lbfgs", "newton-cholesky", *peers]  # 2,570 weights
     assert contestants("mnist1") == [*without_factors, "lbfgs", *peers]
-    assert set(TWO_THREADS) <= set(NAMES)
+    assert set(TWO_THREADS) <= set(CLASSIFICATION)
 
 
 # However long lbfgs takes on this machine: a fit that counts as short is repeated, and the limit is for all repeats.

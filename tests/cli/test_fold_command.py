@@ -23,6 +23,7 @@ from tikhon import RNAFolder
 from tikhon.cli import folding, main
 from tikhon.data.dot_bracket import partners_of
 from tikhon.data.rna import read_rna
+from tikhon.models.folding.prediction import AHEAD, LONGEST_SEQUENCE, in_order
 
 STRUCTURES = ["(((....)))", "((((..))))", "((....))", "(((....)))", "((..((...))..))", ".((....))."]
 LEARNED = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG", "GGCUUCGGCC", "GGAACCAAAGGAACC", "ACGAAAACGA"]
@@ -362,9 +363,9 @@ def test_few_molecules_are_under_way_at_a_time():
         time.sleep(0.001)
         return number
 
-    done = folding.in_order(slow, jobs(), 2)
+    done = in_order(slow, jobs(), 2)
     assert list(islice(done, 50)) == list(range(50))
-    assert asked <= 50 + 2 * folding.AHEAD
+    assert asked <= 50 + 2 * AHEAD
     done.close()
 
 
@@ -477,7 +478,7 @@ def test_an_interrupt_keeps_the_best_and_the_same_command_goes_on(run, known, tm
 
 
 def test_what_is_copied_from_the_estimators_is_the_same():
-    assert RNAFolder().longest_sequence == folding.LONGEST
+    assert RNAFolder().longest_sequence == LONGEST_SEQUENCE == 6000
     assert folding.Rules() == RNAFolder()._rules()
 
 

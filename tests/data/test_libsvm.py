@@ -10,8 +10,7 @@ from scipy import sparse
 
 from tikhon.data.libsvm import Dataset, check_available, data_folder, load, split, subsample
 from tikhon.errors import FileFormatError, InputError
-from tikhon.experiments.paper import file_name
-from tikhon.experiments.sets import SETS
+from tikhon.harness.libsvm_sets import SETS, file_name
 
 
 def written(folder: Path, name: str, task: str, features: int, lines: list[str]) -> dict[str, object]:

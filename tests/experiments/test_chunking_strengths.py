@@ -8,8 +8,9 @@ import pytest
 from tikhon import ChainCRF
 from tikhon.data.chunk_scores import chunk_scores
 from tikhon.data.tagged import as_lists, load_tagged
-from tikhon.experiments import EXPERIMENTS, crfsuite
+from tikhon.experiments import EXPERIMENTS
 from tikhon.experiments.chunking_strengths import HELD_OUT, METHODS, held_out_split, plan
+from tikhon.harness import crfsuite
 
 
 def small_chains(n: int) -> tuple[list[list[list[str]]], list[list[str]]]:

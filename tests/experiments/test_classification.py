@@ -6,7 +6,7 @@ import pytest
 
 from tikhon.experiments import EXPERIMENTS, paper
 from tikhon.experiments.classification import aggregate, agreement, compare, geometric_mean, plan, speed
-from tikhon.experiments.runner import Evaluation, Plan
+from tikhon.harness.runner import Evaluation, Plan
 
 GRID_SECONDS = {"grid": 1.2, "gradient": 0.6, "direct": 0.2, "mm": 0.1}
 

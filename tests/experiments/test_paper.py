@@ -3,11 +3,12 @@
 import pytest
 
 from tikhon.experiments import paper
-from tikhon.experiments.sets import SETS
+from tikhon.harness.libsvm_sets import CLASSIFICATION, SETS
 
 
 def test_sizes_and_known_cells() -> None:
     assert (len(paper.TABLE1), len(paper.TABLE2), len(paper.TABLE3A)) == (9, 11, 13)
+    assert (*paper.TABLE2, *paper.TABLE3A) == CLASSIFICATION
     assert paper.TABLE2["splice"] == {"grid": 73.24, "gradient": 85.47, "direct": 73.29, "mm": 85.33}
     assert paper.TABLE2["w1a"]["mm"] == 97.03
     assert paper.TABLE2["german-numer"]["direct"] == 75.00

@@ -26,8 +26,8 @@ def test_known_answers_of_small_sets(data_dir: Path, tmp_path: Path) -> None:
     """Least squares of Table 1 against numpy's, and MM's strength against its own fixed point."""
     import numpy as np
 
-    from tikhon.experiments.fitting import split_set
     from tikhon.experiments.mm_table1 import measure
+    from tikhon.harness.libsvm_sets import split_set
 
     params = {"dataset": "housing", "seed": 0, "intercept": False, "repeats": 1}
     dataset = split_set("housing", data_dir, 0)

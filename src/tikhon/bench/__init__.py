@@ -9,7 +9,7 @@ from tikhon.bench.price import BENCH as PRICE
 from tikhon.bench.rna import BENCH as RNA
 from tikhon.bench.scale import BENCH as SCALE
 from tikhon.bench.text import BENCH as TEXT
-from tikhon.experiments.runner import Experiment as Bench
+from tikhon.harness.runner import Experiment as Bench
 
 BENCHES: dict[str, Bench] = {
     bench.name: bench for bench in (CRF, GLM, GROUPED_RIDGE, GROUPS, HYPERGRADIENT, PRICE, RNA, SCALE, TEXT)

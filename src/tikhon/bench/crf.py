@@ -22,9 +22,9 @@ from tikhon.bench.target import ToTarget
 from tikhon.data.chunk_scores import chunk_scores
 from tikhon.data.tagged import as_lists, load_tagged
 from tikhon.estimators.chain.token_features import FeatureEncoder
-from tikhon.experiments.crfsuite import train
-from tikhon.experiments.runner import Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.crfsuite import train
+from tikhon.harness.runner import Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
 
 Curve: TypeAlias = list[tuple[float, float]]  # seconds of training, and the penalised objective reached then
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tikhon.bench.scale import exponent
-from tikhon.experiments.crfsuite import peer_version
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Plan
-from tikhon.experiments.store import Row
+from tikhon.harness.crfsuite import peer_version
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Plan
+from tikhon.harness.store import Row
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

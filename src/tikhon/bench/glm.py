@@ -39,28 +39,13 @@ from tikhon.bench.glm_report import (
 from tikhon.bench.limits import LostProcessError, OutOfTimeError, cpu_limit, end_process_after, in_fresh_process
 from tikhon.bench.peers import BBAI, FITS, MAX_ITER, converged, fit_next_to_nothing, installed, logistic_cv
 from tikhon.data.libsvm import Dataset
-from tikhon.experiments import paper
-from tikhon.experiments.fitting import (
-    GRID,
-    N_FOLDS,
-    REPEATS,
-    SHORT,
-    TRAIN_ROWS,
-    Folds,
-    folds_of,
-    how_tuned,
-    scores_on_test,
-    shape_of,
-    split_set,
-    timed,
-    tuner_of,
-)
-from tikhon.experiments.fitting import warm_up as warm_up_tuners
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.sets import SETS
-from tikhon.experiments.store import Row
+from tikhon.harness.fitting import GRID, N_FOLDS, Folds, folds_of, how_tuned, scores_on_test, tuner_of
+from tikhon.harness.fitting import warm_up as warm_up_tuners
+from tikhon.harness.libsvm_sets import CLASSIFICATION, SETS, TRAIN_ROWS, file_name, shape_of, split_set
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import REPEATS, SHORT, timed
 
-NAMES = (*paper.TABLE2, *paper.TABLE3A)
 QUICK = ("heart", "iris")
 # For two threads, by the clock: larger sets, each with the solver that is the rival's faster one on one thread.
 TWO_THREADS = {
@@ -182,7 +167,7 @@ def n_splits(name: str, quick: bool) -> int:
 
 
 def plan(quick: bool) -> Plan:
-    chosen = [name for name in NAMES if not quick or name in QUICK]
+    chosen = [name for name in CLASSIFICATION if not quick or name in QUICK]
     two_threads = QUICK_TWO_THREADS if quick else TWO_THREADS
     repeats = 1 if quick else REPEATS
     limit = QUICK_PEER_LIMIT if quick else PEER_LIMIT
@@ -213,7 +198,7 @@ def plan(quick: bool) -> Plan:
         "limit": limit,
         "max_iter": MAX_ITER,
     }
-    return Plan(config=config, rows=rows, files=[paper.file_name(name) for name in chosen], quick=quick)
+    return Plan(config=config, rows=rows, files=[file_name(name) for name in chosen], quick=quick)
 
 
 def evaluate(made: Plan, rows: list[Row]) -> Evaluation:

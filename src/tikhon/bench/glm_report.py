@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from tikhon.bench.peers import BBAI, LIBLINEAR, LOGISTIC_CV, MAX_ITER, PACKAGES, peer_versions
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Plan
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Plan
+from tikhon.harness.store import Row
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from threadpoolctl import threadpool_limits
 from tikhon import Ridge
 from tikhon.bench.grouped_ridge_report import TITLE, draw, render
 from tikhon.bench.himalaya import ALPHAS, HIMALAYA, HIMALAYA_KERNEL, divisions, fit_himalaya, himalaya_version
-from tikhon.experiments.clock import Clock
-from tikhon.experiments.fitting import N_FOLDS, REPEATS, timed
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.fitting import N_FOLDS
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import REPEATS, Clock, timed
 
 AUTO = "auto"
 RIDGE_CV = "RidgeCV"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Plan
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Plan
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from sklearn.model_selection import train_test_split
 
 from tikhon import LogisticRegression
 from tikhon.data.libsvm import load
-from tikhon.experiments.fitting import REPEATS, timed
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import REPEATS, timed
 from tikhon.objective import Matrix
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from tikhon.experiments.fitting import N_FOLDS
+from tikhon.harness.fitting import N_FOLDS
 
 HIMALAYA, HIMALAYA_KERNEL = "himalaya", "himalaya, kernels"
 CONCENTRATION = (0.1, 1.0)  # its own default

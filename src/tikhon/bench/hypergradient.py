@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from tikhon.experiments.clock import Clock
-from tikhon.experiments.output import heading, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
 from tikhon.groups import weight_groups
+from tikhon.harness.output import heading, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import Clock
 from tikhon.models import Logistic
 from tikhon.objective import Pair
 from tikhon.report.canvas import BLUE, GREY, new_figure, tidy

@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegressionCV
 
-from tikhon.experiments.fitting import GRID, N_FOLDS, Folds
+from tikhon.harness.fitting import GRID, N_FOLDS, Folds
 from tikhon.models.linear.sparse_rows import SparseRows
 from tikhon.objective import Matrix, Vector
 

@@ -30,10 +30,10 @@ from tikhon import LogisticRegression
 from tikhon.bench.limits import OutOfTimeError, cpu_limit
 from tikhon.bench.peers import compile_products, converged
 from tikhon.data.text import load_newsgroups
-from tikhon.experiments.fitting import REPEATS, timed
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import REPEATS, timed
 from tikhon.objective import Vector
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 

@@ -23,9 +23,9 @@ from tikhon.bench.scale import exponent
 from tikhon.data.rna import load_rna, rna_file
 from tikhon.errors import MissingExtra
 from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
 from tikhon.models.folding.objective import Folding
 from tikhon.models.folding.structures import Rules
 from tikhon.report.canvas import COLOURS, new_figure, tidy

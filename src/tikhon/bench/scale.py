@@ -17,10 +17,10 @@ from tikhon import LogisticRegression
 from tikhon.bench.limits import in_fresh_process
 from tikhon.bench.memory import forget_peak, peak, resident
 from tikhon.bench.peers import fit_next_to_nothing
-from tikhon.experiments.fitting import timed
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import timed
 from tikhon.report.canvas import COLOURS, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

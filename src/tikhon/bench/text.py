@@ -32,10 +32,12 @@ from tikhon.bench.peers import (
 )
 from tikhon.data.libsvm import Dataset
 from tikhon.data.text import load_imdb, load_newsgroups
-from tikhon.experiments.fitting import GRID, N_FOLDS, Folds, folds_of, scores_on_test, shape_of, timed
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.fitting import GRID, N_FOLDS, Folds, folds_of, scores_on_test
+from tikhon.harness.libsvm_sets import shape_of
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import timed
 from tikhon.report.canvas import BLUE, GREY, RED, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -126,6 +126,8 @@ def predict(
     from tikhon.cli.molecules import Constraints, Molecules, files_of, warnings_about
     from tikhon.data.files import Stdout, replacing
     from tikhon.data.rna import STDIN
+    from tikhon.models.folding.prediction import in_order
+    from tikhon.threads import available_cores
 
     _check_gamma(gamma)
     if samples is not None and method is not DrawingMethod.sample:
@@ -149,17 +151,16 @@ def predict(
         for option, svg, draw in (("--plot", plot, structure_svg), ("--dot-plot", dot_plot, dot_plot_svg)):
             if svg is not None:
                 drawings.append((folding.Plots(option, svg, molecules), draw))
-    wish = folding.Wish(
-        method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=probabilities is not None or bool(drawings),
-        jobs=jobs or folding.cores(),
-    )  # fmt: skip
+    pairs, n_threads = probabilities is not None or bool(drawings), jobs or available_cores()
+    request = folding.request_for(method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=pairs)
     # stdin is folded as it comes; a file is read twice, so that what is wrong with it is said before any work.
     total = None if file == STDIN and not drawings else _surveyed(molecules, folder, known)
     n_unknown, n_done, n_structures, names = 0, 0, 0, set()
 
     def one(job: tuple[int, Any]) -> Any:
         number, given = job
-        return folding.fold(folder, wish, number, given, None if known is None else known.of(number, given))
+        constraint = None if known is None else known.of(number, given)
+        return folding.fold(folder, request, number, given, constraint, n_threads)
 
     to_stdout = output in (None, STDOUT)
     try:
@@ -174,7 +175,7 @@ def predict(
                 table = stdout if probabilities == STDOUT else stack.enter_context(replacing(probabilities))
                 table.write(folding.PROBABILITY_HEADER.encode())
             bar.start(total, "folding")
-            for folded in folding.in_order(one, enumerate(molecules), jobs):
+            for folded in in_order(one, enumerate(molecules), n_threads):
                 drawn = method is DrawingMethod.sample
                 out.write(folding.structure_text(folded, file_format.value, drawn=drawn).encode())
                 if table is not None:
@@ -183,7 +184,7 @@ def predict(
                     plots.write(n_done, folded, draw)
                 stdout.flush()
                 n_unknown += folded.given.n_unknown
-                n_structures += len(folded.structures)
+                n_structures += len(folded.found.structures)
                 n_done += 1
                 names.add(folded.given.label)
                 bar.advance(folded.given.work, f"folding: {n_done} done")
@@ -296,18 +297,19 @@ def evaluate(
     """
     from tikhon.cli import folding
     from tikhon.cli.molecules import Molecules, crossing_pairs, warnings_about, with_structures
+    from tikhon.models.folding.prediction import in_order
+    from tikhon.threads import available_cores
 
     _check_gamma(gamma)
     folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
-    wish = folding.Wish(method=method.value, gamma=gamma)
+    request = folding.request_for(method=method.value, gamma=gamma)
     found = []
     with progress_bar() as bar:
         bar.start(None, f"reading {data.name}")
         molecules = with_structures(Molecules(data, folder.longest))
         bar.start(sum(given.work for given in molecules), "folding")
-        for given, scores in zip(
-            molecules, folding.in_order(lambda one: folding.scores(folder, wish, one), molecules, jobs), strict=True
-        ):
+        scored = in_order(lambda one: folding.scores(folder, request, one), molecules, jobs or available_cores())
+        for given, scores in zip(molecules, scored, strict=True):
             found.append(scores)
             bar.advance(given.work, f"folding: {len(found)} of {len(molecules)}")
     n_unknown = sum(given.n_unknown for given in molecules)

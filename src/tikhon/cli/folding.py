@@ -4,49 +4,28 @@ Folding goes straight to the model of tikhon.models: the estimator stands on sci
 to fold a molecule of a hundred letters. Fitting uses the estimator.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 
 from tikhon.cli.molecules import Given, checked_structure
-from tikhon.data.dot_bracket import dot_bracket, partners_of
+from tikhon.data.dot_bracket import partners_of
 from tikhon.data.files import check_writable, reading, replacing
 from tikhon.data.pair_tables import bpseq_text, ct_text
 from tikhon.data.rna import PRETRAINED
 from tikhon.errors import FileFormatError, InputError
 from tikhon.kernels.folding.inside import NONE, Molecule
-from tikhon.models.folding.decoder import best_structure, drawn_structures, log_partition, posterior
-from tikhon.models.folding.structures import (
-    Partners,
-    Rules,
-    contradiction,
-    encoded,
-    known_pairs,
-    molecule,
-    pair_counts,
-    share,
-    strangers,
-    unknown_molecule,
-)
+from tikhon.models.folding.prediction import LONGEST_SEQUENCE, Prediction, Predictor, Request, sampling_seed
+from tikhon.models.folding.structures import Rules, encoded, pair_counts, share, strangers
 from tikhon.models.folding.weights import folding_weights
-from tikhon.objective import Matrix, Vector
-from tikhon.threads import ThreadPool
-
-Job = TypeVar("Job")
-Done = TypeVar("Done")
-
-LONGEST = 6000  # as in tikhon.estimators, whose import is what this module avoids; a test compares them
+from tikhon.objective import Vector
 
 LEAST_PROBABILITY = 1e-6  # of a pair that is written
 MOST_PLOTS = 100
 LONGEST_NAME = 100  # of a molecule, as part of a file's
-AHEAD = 4  # molecules for each thread that are folded or wait to be written
-SAMPLE = "sample"
 
 
 # Models.
@@ -60,14 +39,16 @@ class Folder:
     rules: Rules
     longest: int
 
+    @property
+    def predictor(self) -> Predictor:
+        return Predictor(self.weights, self.rules)
+
     def molecule(self, given: Given, known: Given | None) -> Molecule:
         letters = encoded(given.record.sequence)
         if known is None:
-            return unknown_molecule(letters, self.rules)
+            return self.predictor.molecule(letters, None, given.where)
         partners = checked_structure(known.record.structure or "", known.where)
-        if (why := contradiction(letters, partners, self.rules)) is not None:
-            raise InputError(f"{known.where} {why}")
-        return molecule(letters, self.rules, partners)
+        return self.predictor.molecule(letters, partners, known.where)
 
 
 def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | None = None) -> Folder:
@@ -101,7 +82,7 @@ def _model_file(path: Path) -> Folder:
         rules = Rules(**{name: stored[name] for name in Rules.__dataclass_fields__ if name in stored})
         if weights.shape != (len(folding_weights().names),) or not np.isfinite(weights).all():
             raise ValueError("weights")
-        return Folder(weights, rules, int(stored.get("longest_sequence", LONGEST)))
+        return Folder(weights, rules, int(stored.get("longest_sequence", LONGEST_SEQUENCE)))
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"{path}: lacks or garbles an entry: {error!r}") from None
 
@@ -109,71 +90,34 @@ def _model_file(path: Path) -> Folder:
 def _parameter_file(path: Path) -> Folder:
     from tikhon.data.rna_parameters import read_weights
 
-    return Folder(read_weights(path, folding_weights().names), Rules(), LONGEST)
+    return Folder(read_weights(path, folding_weights().names), Rules(), LONGEST_SEQUENCE)
 
 
 # Folding.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is asked of each molecule."""
-
-    method: str
-    gamma: float = 6.0
-    samples: int = 1
-    seed: int = 0
-    pairs: bool = False  # are probabilities wanted?
-    jobs: int = 1  # threads that may share a long molecule
+def request_for(*, method: str, gamma: float, samples: int = 1, seed: int = 0, pairs: bool = False) -> Request:
+    """What the options ask of each molecule; ``pairs``: are probabilities wanted?"""
+    drawn = sampling_seed(np.random.RandomState(seed))
+    least = LEAST_PROBABILITY if pairs else None
+    return Request(method=method, gamma=gamma, count=samples, seed=drawn, least_probability=least)
 
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """Structures (one, unless they are drawn), and probabilities of pairs i < j, from 0, if they were wanted."""
+    """A molecule of a file with its prediction."""
 
     given: Given
-    structures: list[str]
-    pairs: Any
-    log_z: float | None
+    found: Prediction
 
 
-def fold(folder: Folder, wish: Wish, number: int, given: Given, known: Given | None) -> Folded:
-    """One posterior serves the structure and the probabilities."""
-    known_molecule, longest = folder.molecule(given, known), folder.rules.longest_loop
-    arguments = known_molecule, folder.weights, longest
-    after = posterior(*arguments, n_threads=wish.jobs) if wish.pairs or wish.method in ("mea", "centroid") else None
-    found: list[Partners] | None = None
-    if wish.method == "viterbi":
-        best = best_structure(*arguments)
-        found = None if best is None else [best[1]]
-    elif wish.method == SAMPLE:
-        # As RNAFolder.sample draws; a generator for each: what is drawn does not depend on the number of threads.
-        seed = int(np.random.RandomState(wish.seed).randint(2**31))
-        found = drawn_structures(*arguments, wish.samples, np.random.default_rng([seed, number]))
-    elif after is not None:
-        found = [after.most_accurate(wish.gamma) if wish.method == "mea" else after.centroid(wish.gamma)]
-    if found is None or (wish.pairs and after is None):
-        why = "" if known is None else f"no structure agrees with {known.where}, or "
-        raise InputError(f"{given.where}: {why}sums over its structures are out of the range of floating point")
-    pairs = _sparse(after.pairs) if wish.pairs and after else None
-    return Folded(given, [dot_bracket(one) for one in found], pairs, None if after is None else after.log_z)
-
-
-def _sparse(probabilities: Matrix) -> Any:
-    import scipy.sparse as sp  # not for structures alone: it takes a fifth of their time
-
-    return sp.csr_array(np.where(probabilities >= LEAST_PROBABILITY, probabilities, 0.0))
-
-
-def in_order(function: Callable[[Job], Done], jobs: Iterable[Job], n_threads: int | None) -> Iterator[Done]:
-    """What the function makes of each job, by threads; few are under way at a time, so that memory stays bounded."""
-    threads = n_threads or cores()
-    with ThreadPool(threads) as pool:
-        yield from pool.in_order(function, jobs, AHEAD * threads)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def fold(
+    folder: Folder, request: Request, number: int, given: Given, known: Given | None, n_threads: int = 1
+) -> Folded:
+    known_as = None if known is None else known.where
+    one = folder.molecule(given, known)
+    found = folder.predictor.predict(one, request, number, where=given.where, known=known_as, n_threads=n_threads)
+    return Folded(given, found)
 
 
 # Files of structures.
@@ -183,7 +127,7 @@ def structure_text(folded: Folded, file_format: str, *, drawn: bool) -> str:
     """All structures of a molecule; those drawn at random are numbered."""
     given, parts = folded.given, []
     sequence = given.record.sequence
-    for number, structure in enumerate(folded.structures, 1):
+    for number, structure in enumerate(folded.found.structures, 1):
         about = f"sample {number}" if drawn else "".join(m if m.isprintable() else "_" for m in given.record.about)
         if file_format == "dot-bracket":
             parts.append(f">{f'{given.label} {about}'.strip()}\n{sequence}\n{structure}\n")
@@ -198,7 +142,7 @@ PROBABILITY_HEADER = "name\ti\tj\tprobability\n"
 
 def probability_rows(folded: Folded) -> str:
     """Pairs of letters, from 1, in order."""
-    pairs, label = folded.pairs.tocoo(), folded.given.label
+    pairs, label = folded.found.pairs.tocoo(), folded.given.label
     order = np.lexsort((pairs.col, pairs.row))
     numbers = zip(pairs.row[order].tolist(), pairs.col[order].tolist(), pairs.data[order].tolist(), strict=True)
     return "".join(f"{label}\t{i + 1}\t{j + 1}\t{p:.6g}\n" for i, j, p in numbers)
@@ -225,7 +169,7 @@ class Plots:
 
     def write(self, number: int, folded: Folded, draw: Callable[..., str]) -> None:
         given = folded.given
-        svg = draw(given.record.sequence, folded.structures[0], folded.pairs, title=given.label)
+        svg = draw(given.record.sequence, folded.found.structures[0], folded.found.pairs, title=given.label)
         with replacing(self.paths[number], zipped=False) as file:
             file.write(svg.encode("utf-8"))
 
@@ -253,20 +197,19 @@ class Scores:
     n_odd: int  # pairs that the model does not know, read as unpaired in the log loss
 
 
-def scores(folder: Folder, wish: Wish, given: Given) -> Scores:
+def scores(folder: Folder, request: Request, given: Given) -> Scores:
     """Predicted pairs of two letters whose partners are not known are neither right nor wrong."""
-    folded = fold(folder, wish, 0, given, None)
+    folded = fold(folder, request, 0, given, None)
     truth = checked_structure(given.record.structure or "", given.where)
-    right, true, told = pair_counts(truth, partners_of(folded.structures[0]))
-    letters, rules = encoded(given.record.sequence), folder.rules
-    agreeing = molecule(letters, rules, known_pairs(letters, truth, rules))
-    log_z = folded.log_z
+    right, true, told = pair_counts(truth, partners_of(folded.found.structures[0]))
+    letters, predictor = encoded(given.record.sequence), folder.predictor
+    log_z = folded.found.log_z
     if log_z is None:
-        log_z = log_partition(unknown_molecule(letters, rules), folder.weights, rules.longest_loop)
-    log_agreeing = log_partition(agreeing, folder.weights, rules.longest_loop)
+        log_z = predictor.log_partition(folder.molecule(given, None))
+    log_agreeing = predictor.log_partition(predictor.agreeing(letters, truth))
     return Scores(
         told=bool((truth >= NONE).any()),
         sensitivity=share(right, true), ppv=share(right, told), f1=share(2 * right, true + told),
         log_loss=None if log_agreeing is None or log_z is None else log_z - log_agreeing,
-        n_odd=len(strangers(letters, truth, rules)) // 2,
+        n_odd=len(strangers(letters, truth, folder.rules)) // 2,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from tikhon.experiments import (
     rna_generalise,
     rna_strengths,
 )
-from tikhon.experiments.runner import Experiment
+from tikhon.harness.runner import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

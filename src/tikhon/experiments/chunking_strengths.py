@@ -18,11 +18,11 @@ from tikhon.data.chunk_scores import chunk_scores
 from tikhon.data.tagged import Tagged, as_lists, load_tagged
 from tikhon.errors import MissingExtra
 from tikhon.estimators.splits import Split, make_splits
-from tikhon.experiments import crfsuite
-from tikhon.experiments.clock import Clock
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness import crfsuite
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import Clock
 from tikhon.report.canvas import COLOURS, new_figure, tidy
 
 if TYPE_CHECKING:

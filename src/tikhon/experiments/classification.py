@@ -8,22 +8,12 @@ from typing import Any
 
 from tikhon import LogisticRegression
 from tikhon.experiments import paper
-from tikhon.experiments.fitting import (
-    GRID,
-    N_FOLDS,
-    REPEATS,
-    TRAIN_ROWS,
-    folds_of,
-    how_tuned,
-    scores_on_test,
-    shape_of,
-    split_set,
-    timed,
-    tuner_of,
-)
-from tikhon.experiments.runner import Plan, RowSpec
-from tikhon.experiments.sets import SETS
-from tikhon.experiments.store import Row
+from tikhon.experiments.paper_rows import by_cell, n_repeats, n_splits, planned
+from tikhon.harness.fitting import GRID, N_FOLDS, folds_of, how_tuned, scores_on_test, tuner_of
+from tikhon.harness.libsvm_sets import SETS, TRAIN_ROWS, file_name, shape_of, split_set
+from tikhon.harness.runner import Plan
+from tikhon.harness.store import Row
+from tikhon.harness.timing import timed
 
 POINTS_ALLOWED = 1.5  # for rows with a supplied test set
 DEVIATIONS_ALLOWED = 2.0  # for rows over random splits
@@ -55,35 +45,21 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
 
 def plan(names: Sequence[str], quick_names: Sequence[str], quick: bool) -> Plan:
     chosen = [name for name in names if not quick or name in quick_names]
-    repeats = 1 if quick else REPEATS
-    rows = [
-        RowSpec(
-            key=f"{name}/{seed}/{'intercept' if intercept else 'no intercept'}/{method}",
-            batch=name,
-            params={"dataset": name, "seed": seed, "intercept": intercept, "method": method, "repeats": repeats},
-            cost=SETS[name].cost(method),
-        )
-        for name in chosen
-        for seed in range(1 if quick else SETS[name].n_splits)
-        for intercept in (True, False)
-        for method in paper.METHODS
-    ]
     config = {
         "datasets": chosen,
-        "splits": {name: 1 if quick else SETS[name].n_splits for name in chosen},
+        "splits": {name: n_splits(name, quick) for name in chosen},
         "train_rows": {name: rows for name, rows in TRAIN_ROWS.items() if name in chosen},
         "grid": list(GRID),
         "folds": N_FOLDS,
-        "repeats": repeats,
+        "repeats": n_repeats(quick),
     }
-    return Plan(config=config, rows=rows, files=[paper.file_name(name) for name in chosen], quick=quick)
+    rows = planned(chosen, paper.METHODS, quick)
+    return Plan(config=config, rows=rows, files=[file_name(name) for name in chosen], quick=quick)
 
 
 def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """One entry per data set, intercept setting and method, over the splits."""
-    cells: dict[tuple[str, bool, str], list[Row]] = {}
-    for row in rows:
-        cells.setdefault((row["dataset"], row["intercept"], row["method"]), []).append(row)
+    cells = by_cell(rows)
     entries = []
     for (name, intercept, method), members in cells.items():
         accuracies = [row["accuracy"] for row in members]

@@ -18,10 +18,10 @@ from tikhon.experiments.classification import (
     plan,
     speed,
 )
-from tikhon.experiments.fitting import warm_up
-from tikhon.experiments.output import heading, number, short, spread, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan
-from tikhon.experiments.store import Row
+from tikhon.harness.fitting import warm_up
+from tikhon.harness.output import heading, number, short, spread, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan
+from tikhon.harness.store import Row
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.experiments.hmm_data import LENGTH, N_OBSERVED, Draw, drawn, tied
-from tikhon.experiments.output import heading, number, spread, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, spread, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
 from tikhon.models.chain.decoder import ChainDecoder
 from tikhon.objective import Pair, Vector
 from tikhon.report.canvas import COLOURS, new_figure, tidy

@@ -14,11 +14,12 @@ import numpy as np
 from tikhon import MM, LogisticRegression
 from tikhon.data.libsvm import subsample
 from tikhon.experiments import paper
-from tikhon.experiments.fitting import how_tuned, scores_on_test, shape_of, split_set, timed, warm_up
-from tikhon.experiments.output import heading, number, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.sets import SETS
-from tikhon.experiments.store import Row
+from tikhon.harness.fitting import how_tuned, scores_on_test, warm_up
+from tikhon.harness.libsvm_sets import SETS, file_name, shape_of, split_set
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
+from tikhon.harness.timing import timed
 from tikhon.report.canvas import LABEL_SIZE, new_figure
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def plan(quick: bool) -> Plan:
     ]
     kept = {name: rows for name, rows in ROWS_KEPT.items() if name in chosen}
     config = {"datasets": chosen, "exponents": list(exponents), "train_rows": kept}
-    return Plan(config=config, rows=rows, files=[paper.file_name(name) for name in chosen], quick=quick)
+    return Plan(config=config, rows=rows, files=[file_name(name) for name in chosen], quick=quick)
 
 
 def evaluate(made: Plan, rows: list[Row]) -> Evaluation:

@@ -15,22 +15,13 @@ from sklearn.linear_model import LinearRegression
 from tikhon import Ridge
 from tikhon.data.libsvm import Dataset
 from tikhon.experiments import paper
-from tikhon.experiments.fitting import (
-    GRID,
-    N_FOLDS,
-    REPEATS,
-    folds_of,
-    how_tuned,
-    shape_of,
-    split_set,
-    timed,
-    tuner_of,
-    warm_up,
-)
-from tikhon.experiments.output import heading, short, table, today, versions
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.sets import SETS
-from tikhon.experiments.store import Row
+from tikhon.experiments.paper_rows import by_cell, n_repeats, n_splits, planned
+from tikhon.harness.fitting import GRID, N_FOLDS, folds_of, how_tuned, tuner_of, warm_up
+from tikhon.harness.libsvm_sets import file_name, shape_of, split_set
+from tikhon.harness.output import heading, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan
+from tikhon.harness.store import Row
+from tikhon.harness.timing import timed
 from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -90,22 +81,10 @@ def _test_error(dataset: Dataset, guesses: Any) -> float:
 
 def plan(quick: bool) -> Plan:
     chosen = [name for name in paper.TABLE1 if not quick or name in QUICK]
-    repeats = 1 if quick else REPEATS
-    rows = [
-        RowSpec(
-            key=f"{name}/{seed}/{'intercept' if intercept else 'no intercept'}/{method}",
-            batch=name,
-            params={"dataset": name, "seed": seed, "intercept": intercept, "method": method, "repeats": repeats},
-            cost=SETS[name].cost(method),
-        )
-        for name in chosen
-        for seed in range(1 if quick else SETS[name].n_splits)
-        for intercept in (True, False)
-        for method in METHODS
-    ]
-    splits = {name: 1 if quick else SETS[name].n_splits for name in chosen}
-    config = {"datasets": chosen, "splits": splits, "grid": list(GRID), "folds": N_FOLDS, "repeats": repeats}
-    return Plan(config=config, rows=rows, files=[paper.file_name(name) for name in chosen], quick=quick)
+    splits = {name: n_splits(name, quick) for name in chosen}
+    config = {"datasets": chosen, "splits": splits, "grid": list(GRID), "folds": N_FOLDS, "repeats": n_repeats(quick)}
+    rows = planned(chosen, METHODS, quick)
+    return Plan(config=config, rows=rows, files=[file_name(name) for name in chosen], quick=quick)
 
 
 def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
@@ -121,11 +100,8 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """One entry per data set, intercept setting and method; without an error where any split was rank deficient."""
-    cells: dict[tuple[str, bool, str], list[Row]] = {}
-    for row in rows:
-        cells.setdefault((row["dataset"], row["intercept"], row["method"]), []).append(row)
     entries = []
-    for (name, intercept, method), members in cells.items():
+    for (name, intercept, method), members in by_cell(rows).items():
         errors = [row["mse"] for row in members if row["mse"] is not None]
         whole = len(errors) == len(members)
         entries.append(

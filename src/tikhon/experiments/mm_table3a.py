@@ -1,7 +1,8 @@
 """Table 3(a) of Foo, Do, Ng 2009: multinomial logistic regression on thirteen data sets."""
 
 from tikhon.experiments.classification_report import table_experiment
-from tikhon.experiments.paper import TABLE3A, VARIANTS
+from tikhon.experiments.paper import TABLE3A
+from tikhon.harness.libsvm_sets import VARIANTS
 
 EXPERIMENT = table_experiment(
     "mm-table3a",

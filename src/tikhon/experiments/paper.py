@@ -79,14 +79,3 @@ TABLE4 = {  # areas of RNA folding, by tuner and tying
     ("gradient", "single"): 0.619, ("gradient", "grouped"): 0.638, ("direct", "single"): 0.603,
     ("direct", "grouped"): 0.612, ("mm", "single"): 0.603, ("mm", "grouped"): 0.633,
 }  # fmt: skip
-
-# The paper does not say how it scaled the grey levels of mnist1: in [-1, 1], as its other sets are, or in [0, 1]. Both
-# are run; the second goes by a name of its own.
-VARIANTS = {"mnist1-01": "mnist1"}
-
-FILES = {"german-numer": "german.numer", "mnist1": "mnist", "mnist1-01": "mnist", "space": "space_ga"}
-
-
-def file_name(name: str) -> str:
-    """The name of the file that holds the data set which the paper calls ``name``."""
-    return FILES.get(name, name)

@@ -17,10 +17,10 @@ from tikhon import MM, RNAFolder
 from tikhon.data.dot_bracket import partners_of
 from tikhon.data.rna import Record, load_rna, rna_file
 from tikhon.errors import MissingExtra
-from tikhon.experiments.output import heading, number, table, today, versions
 from tikhon.experiments.rna_scores import GAMMAS, Counts, counted, interval, known_partners
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, table, today, versions
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
 from tikhon.report.canvas import COLOURS, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tikhon.data.rna import Record, load_rna, rna_file
 from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of
 from tikhon.experiments.rna_scores import area, counted
 from tikhon.experiments.rna_strengths_report import draw, evaluate
-from tikhon.experiments.runner import Experiment, Plan, RowSpec
-from tikhon.experiments.store import Row
+from tikhon.harness.runner import Experiment, Plan, RowSpec
+from tikhon.harness.store import Row
 from tikhon.models.folding.objective import Folding
 from tikhon.models.folding.structures import Rules
 from tikhon.tuners import Tuner

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tikhon.experiments.output import heading, number, short, table, today, versions
 from tikhon.experiments.paper import TABLE3B, TABLE4
 from tikhon.experiments.rna_scores import GAMMAS, Counts, area, bootstrap_areas, interval
-from tikhon.experiments.runner import Evaluation, Plan
-from tikhon.experiments.store import Row
+from tikhon.harness.output import heading, number, short, table, today, versions
+from tikhon.harness.runner import Evaluation, Plan
+from tikhon.harness.store import Row
 from tikhon.report.canvas import COLOURS, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -1,57 +1,38 @@
 """RNA secondary structures with learned strengths."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tikhon.data.dot_bracket import dot_bracket
 from tikhon.data.rna import PRETRAINED
 from tikhon.data.rna_parameters import read_weights, write_parameters
 from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
-from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
+from tikhon.estimators.checks import checked_parameters, checked_weights
+from tikhon.estimators.folding.groups import KINDS, groups_of_weights, left_out_weights, with_those_left_out
+from tikhon.estimators.folding.predictions import FoldingPredictions
 from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
 from tikhon.estimators.user_warnings import FitWarnings
-from tikhon.groups import ALL, Groups, GroupSpec, groups_of_columns
-from tikhon.kernels.folding.inside import NONE, Molecule
-from tikhon.models.folding.decoder import best_structure, drawn_structures, log_partition, posterior
-from tikhon.models.folding.nbest import several_best
+from tikhon.groups import GroupSpec
 from tikhon.models.folding.objective import Folding
-from tikhon.models.folding.structures import (
-    Partners,
-    Rules,
-    contradiction,
-    known_pairs,
-    molecule,
-    pair_counts,
-    share,
-    unknown_molecule,
-)
+from tikhon.models.folding.prediction import LONGEST_SEQUENCE
+from tikhon.models.folding.structures import Rules
 from tikhon.models.folding.weights import GROUPS, folding_weights
 from tikhon.objective import Vector
 from tikhon.results import TuneResult
 from tikhon.solvers import Solver
-from tikhon.threads import ThreadPool
 from tikhon.tuners import Tuner
 from tikhon.tuners.base import Rescale
 
-Found = TypeVar("Found")
 
-KINDS = "kind"
-LEFT_OUT = "left out"
-METHODS = ("mea", "centroid", "viterbi")
-LEAST_PROBABILITY = 1e-9  # of a pair that is told
-
-
-class RNAFolder(WeightsByGroup, TunedEstimator):
+class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
     """A log-linear model of RNA secondary structures that learns one L2 strength for each kind of structural feature.
 
     It minimises ``sum_i a_i (log Z(x_i) - log Z(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over molecules i with weights a.
@@ -139,7 +120,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         longest_loop: int = 30,
         all_pairs: bool = False,
         counts_parses: bool = False,
-        longest_sequence: int = 6000,
+        longest_sequence: int = LONGEST_SEQUENCE,
         cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
@@ -195,8 +176,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         row_weights = checked_weights(sample_weight, len(sequences))
         examples, kept = examples_of(sequences, structures, rules, warned)
         row_weights = row_weights[kept]
-        left_out = _left_out(self.without)
-        groups = self._with_strengths(_with_those_left_out(_groups(self.groups), left_out))
+        left_out = left_out_weights(self.without)
+        groups = self._with_strengths(with_those_left_out(groups_of_weights(self.groups), left_out))
         objective = Folding(examples, rules, row_weights=row_weights, left_out=left_out, n_threads=cores(self.n_jobs))
         start = np.where(left_out, 0.0, self._weights) if self._is_warm_started else None
         result = self._tune(
@@ -211,181 +192,6 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     def weights_(self) -> dict[str, float]:
         check_is_fitted(self)
         return dict(zip(folding_weights().names, self._weights.tolist(), strict=True))
-
-    # Predictions.
-
-    def predict(self, X: Any, *, gamma: float = 6.0, method: str = "mea", constraints: Any = None) -> list[str]:
-        """The structure of each sequence, in dot-bracket.
-
-        Parameters
-        ----------
-        X : list of str
-        gamma : float, default=6.0
-            What a letter that is rightly paired is worth beside one that is rightly unpaired: the more, the more pairs.
-        method : {"mea", "centroid", "viterbi"}, default="mea"
-            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
-            the most probable structure, whatever gamma is.
-        constraints : list of str or None, default=None
-            What is known: a structure for each sequence, with "?" where nothing is, "|" for a letter that pairs with any other.
-            A dot is a letter that is unpaired.
-
-        Returns
-        -------
-        list of str
-        """
-        if method not in METHODS:
-            raise InputError(f"method={method!r}: write one of {', '.join(map(repr, METHODS))}")
-        if not isinstance(gamma, int | float | np.integer | np.floating) or not 0.0 < gamma < np.inf:
-            raise InputError(f"gamma={gamma!r}: write a finite number larger than 0")
-        longest = self._rules().longest_loop
-
-        def one(known: Molecule, _: int, threads: int) -> str | None:
-            # What is large is gone before the next molecule comes.
-            if method == "viterbi":
-                best = best_structure(known, self._weights, longest)
-                return None if best is None else dot_bracket(best[1])
-            after = posterior(known, self._weights, longest, n_threads=threads)
-            if after is None:
-                return None
-            return dot_bracket(after.most_accurate(gamma) if method == "mea" else after.centroid(gamma))
-
-        return self._each(X, constraints, one)
-
-    def sample(self, X: Any, n: int = 1, *, constraints: Any = None, random_state: Any = None) -> list[list[str]]:
-        """Of each sequence n structures, drawn by their probability. ``random_state`` None is the seed 0."""
-        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
-        seed, longest = int(seeded(random_state).randint(2**31)), self._rules().longest_loop
-
-        def one(known: Molecule, number: int, threads: int) -> list[Partners] | None:
-            # A generator for each: what is drawn does not depend on the number of threads.
-            return drawn_structures(known, self._weights, longest, int(n), np.random.default_rng([seed, number]))
-
-        return [[dot_bracket(partners) for partners in drawn] for drawn in self._each(X, constraints, one)]
-
-    def predict_nbest(self, X: Any, n: int = 5, *, constraints: Any = None) -> list[list[tuple[str, float]]]:
-        """Of each sequence up to n different structures with their probabilities, the most probable first.
-
-        Parameters
-        ----------
-        X : list of str
-        n : int, default=5
-            Fewer are returned where there are fewer. Memory grows with n times the letters of a sequence.
-        constraints : list of str or None, default=None
-            As in ``predict``. Probabilities are then shares of the structures that agree.
-
-        Returns
-        -------
-        list of list of (str, float)
-            With ``counts_parses``, n structures with the most probable parses, in the order of their own probabilities: sums
-            over parses.
-
-        Examples
-        --------
-        >>> from tikhon import RNAFolder
-        >>> model = RNAFolder(tuner=None, strengths=0.1).fit(["GGGAAAUCCC", "CCAAAAGG"], ["(((....)))", "((....))"])
-        >>> [structure for structure, _ in model.predict_nbest(["GGGAAAACCC"], n=3)[0]]
-        ['(((....)))', '((......))', '((.....)).']
-        """
-        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-            raise InputError(f"n={n!r}: write a whole number, 1 or larger")
-        longest = self._rules().longest_loop
-
-        def one(known: Molecule, _: int, threads: int) -> list[tuple[str, float]] | None:
-            best = several_best(known, self._weights, longest, int(n))
-            if best is None:
-                return None
-            return [(dot_bracket(each.partners), float(np.exp(each.log_probability))) for each in best]
-
-        return self._each(X, constraints, one)
-
-    def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
-        """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
-        longest = self._rules().longest_loop
-
-        def one(known: Molecule, _: int, threads: int) -> Any:
-            after = posterior(known, self._weights, longest, n_threads=threads)
-            return None if after is None else sp.csr_array(np.where(after.pairs >= LEAST_PROBABILITY, after.pairs, 0.0))
-
-        return self._each(X, constraints, one)
-
-    def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
-        """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
-        return self._log_partitions(self._molecules(X, constraints), constrained=constraints is not None)
-
-    def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted sum of log p(structure | sequence); what is not known ("?", "|") is summed over.
-
-        Pairs that the model does not know, such as GA, are read as unpaired, as in training.
-        """
-        rules, sequences = self._rules(), checked_sequences(texts_of("X", X), self.longest_sequence)
-        structures = checked_structures("y", y, sequences)
-        row_weights = checked_weights(sample_weight, len(sequences))
-        free = [unknown_molecule(letters, rules) for letters in sequences]
-        known = [
-            molecule(letters, rules, known_pairs(letters, partners, rules))
-            for letters, partners in zip(sequences, structures, strict=True)
-        ]
-        return float(row_weights @ (self._log_partitions(known, constrained=True) - self._log_partitions(free)))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
-
-        Predicted pairs of two letters whose partners are not known ("?", "|") are neither right nor wrong, and molecules
-        of which no letter is known ("." or a bracket) do not count.
-        """
-        X = texts_of("X", X)
-        sequences = checked_sequences(X, self.longest_sequence)
-        truth = checked_structures("y", y, sequences)
-        found = checked_structures("the prediction", self.predict(X), sequences)
-        told = np.array([bool((known >= NONE).any()) for known in truth])
-        row_weights = checked_weights(sample_weight, len(sequences)) * told
-        if not row_weights.any():
-            raise InputError("y says of no letter whether it pairs: write '.', '(' and ')' for what is known")
-        counts = [pair_counts(known, guess) for known, guess in zip(truth, found, strict=True)]
-        f1 = [share(2 * right, true + told) for right, true, told in counts]
-        return float(np.average(f1, weights=row_weights))
-
-    def _each(self, X: Any, constraints: Any, function: Callable[[Molecule, int, int], Found | None]) -> list[Found]:
-        return self._every(self._molecules(X, constraints), function, constrained=constraints is not None)
-
-    def _molecules(self, X: Any, constraints: Any) -> list[Molecule]:
-        check_is_fitted(self)
-        rules, sequences = self._rules(), checked_sequences(X, self.longest_sequence)
-        if constraints is None:
-            return [unknown_molecule(letters, rules) for letters in sequences]
-        known = checked_structures("constraints", constraints, sequences)
-        for number, (letters, partners) in enumerate(zip(sequences, known, strict=True)):
-            if (why := contradiction(letters, partners, rules)) is not None:
-                raise InputError(f"structure {number} of constraints {why}")
-        return [molecule(letters, rules, partners) for letters, partners in zip(sequences, known, strict=True)]
-
-    def _log_partitions(self, molecules: Sequence[Molecule], *, constrained: bool = False) -> NDArray[np.float64]:
-        longest = self._rules().longest_loop
-
-        def one(known: Molecule, _: int, threads: int) -> float | None:
-            return log_partition(known, self._weights, longest, n_threads=threads)
-
-        return np.array(self._every(molecules, one, constrained=constrained))
-
-    def _every(
-        self, molecules: Sequence[Molecule], function: Callable[[Molecule, int, int], Found | None], *, constrained: bool
-    ) -> list[Found]:  # fmt: skip
-        """What a function makes of each molecule, its number and the threads it may have; None: it cannot be folded."""
-        check_is_fitted(self)
-        n_threads = cores(self.n_jobs)
-        shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
-        with ThreadPool(n_threads) as pool:
-            answers = pool.map(lambda number: function(molecules[number], number, shared), range(len(molecules)))
-        found = []
-        for number, answer in enumerate(answers):
-            if answer is None:
-                why = "no structure agrees with what is known of it, or " if constrained else ""
-                raise InputError(
-                    f"sequence {number}: {why}sums over its structures are out of the range of floating point"
-                )
-            found.append(answer)
-        return found
 
     def _rules(self) -> Rules:
         for name, value, most in (
@@ -445,7 +251,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         """
         model = cls(**parameters)
         model._weights = read_weights(Path(path), folding_weights().names)
-        model.groups_ = _groups(KINDS).with_fixed(0.0)
+        model.groups_ = groups_of_weights(KINDS).with_fixed(0.0)
         model.strengths_ = dict.fromkeys(GROUPS, 0.0)
         model.n_iter_ = 1
         model.tuning_ = TuneResult(
@@ -467,42 +273,6 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
 
     def _column_groups(self) -> list[str | None]:
         return [None if number < 0 else self.groups_.names[number] for number in self.groups_.index]
-
-
-def _groups(spec: GroupSpec) -> Groups:
-    names = folding_weights().names
-    if spec is None:
-        return Groups(np.zeros(len(names), np.intp), (ALL,), np.full(1, np.nan))
-    if isinstance(spec, str) and spec == KINDS:
-        return Groups(folding_weights().groups.copy(), GROUPS, np.full(len(GROUPS), np.nan))
-    if isinstance(spec, str) and spec != "separate":
-        raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
-    index, groups = groups_of_columns(spec, names)
-    return Groups(index, groups, np.full(len(groups), np.nan))
-
-
-def _left_out(without: Any) -> NDArray[np.bool_]:
-    """Which weights belong to these kinds."""
-    if isinstance(without, str) or not isinstance(without, Iterable):
-        raise InputError(f"without={without!r}: write a list of kinds, such as ['dangle']")
-    kinds = list(without)
-    for kind in kinds:
-        if kind not in GROUPS:
-            raise InputError(f"without names the unknown kind {kind!r}: the kinds are {', '.join(GROUPS)}")
-    if len(set(kinds)) == len(GROUPS):
-        raise InputError("without leaves out every kind of feature: keep one at least")
-    return np.isin(folding_weights().groups, [GROUPS.index(kind) for kind in kinds])
-
-
-def _with_those_left_out(groups: Groups, left_out: NDArray[np.bool_]) -> Groups:
-    """The groups of the other weights, and one more, of a strength that nothing depends on."""
-    if not left_out.any():
-        return groups
-    index = np.where(left_out, -1, groups.index)  # -1: not penalised
-    kept = np.unique(index[index >= 0])
-    every = np.where(left_out, len(kept), np.where(index >= 0, np.searchsorted(kept, index), -1)).astype(np.intp)
-    names = (*(groups.names[number] for number in kept), LEFT_OUT)
-    return Groups(every, names, np.append(groups.fixed[kept], 1.0))
 
 
 def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:

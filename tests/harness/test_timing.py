@@ -1,7 +1,6 @@
 import time
 
-from tikhon.experiments.clock import Clock
-from tikhon.experiments.fitting import timed
+from tikhon.harness.timing import Clock, timed
 
 
 def test_reads_what_went_by():

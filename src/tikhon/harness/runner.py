@@ -26,8 +26,8 @@ from tikhon.data.rna import rna_file
 from tikhon.data.tagged import check_tagged
 from tikhon.data.text import check_texts
 from tikhon.errors import InputError
-from tikhon.experiments.output import plain, today, versions, write, write_json
-from tikhon.experiments.store import Row, RowStore
+from tikhon.harness.output import plain, today, versions, write, write_json
+from tikhon.harness.store import Row, RowStore
 from tikhon.report.canvas import new_figure, png_bytes
 from tikhon.report.progress import Progress
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tikhon.errors import FileFormatError, InputError
-from tikhon.experiments.store import RowStore
+from tikhon.harness.store import RowStore
 
 
 @pytest.fixture

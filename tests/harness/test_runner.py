@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tikhon.errors import InputError
-from tikhon.experiments.output import plain
-from tikhon.experiments.runner import Evaluation, Experiment, Plan, RowSpec
+from tikhon.harness.output import plain
+from tikhon.harness.runner import Evaluation, Experiment, Plan, RowSpec
 from tikhon.report.canvas import new_figure
 from tikhon.report.progress import Silent
 
