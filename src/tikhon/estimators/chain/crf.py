@@ -24,8 +24,9 @@ from tikhon.estimators.state import Arrays
 from tikhon.estimators.user_warnings import FitWarnings, Warn
 from tikhon.groups import GroupSpec
 from tikhon.models.chain.decoder import ChainDecoder
-from tikhon.models.chain.layout import UNKNOWN, Layout, Sequences, layout_of
+from tikhon.models.chain.layout import Layout, layout_of
 from tikhon.models.chain.objective import Chain
+from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Matrix, Vector
 from tikhon.solvers import Solver
 from tikhon.tuners import Tuner
