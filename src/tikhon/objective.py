@@ -237,3 +237,26 @@ class Pair:
     holdout: Objective
     train_weight: float
     holdout_weight: float
+
+
+@runtime_checkable
+class Examples(Rows, Protocol):
+    """An objective that gives the loss of a few of its examples cheaply, for stochastic gradients and perceptrons.
+
+    The cost depends on these examples, not on how many there are in all, nor, where each of them depends on few weights
+    (sequences, sparse rows), on the number of weights. An example counts with its row weight, as often as it is given.
+    """
+
+    def add_gradient(self, weights: Vector, rows: NDArray[np.intp], out: Vector, scale: float = 1.0) -> float:
+        """The summed loss of these examples; ``scale`` times its gradient is added to ``out``.
+
+        Only the entries of ``support`` are touched. All weights are read before: ``out`` may be the weights themselves.
+        """
+        ...
+
+    def support(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The weights that the loss of these examples depends on, in rising order.
+
+        A penalty on all weights is then as cheap: shrink these by what they have missed since they were last touched.
+        """
+        ...

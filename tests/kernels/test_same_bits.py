@@ -11,7 +11,8 @@ CHAINS = textwrap.dedent(
     """
     import numpy as np
     from tikhon.models.chain.objective import Chain
-    from tikhon.models.chain.layout import Sequences, layout_of
+    from tikhon.models.chain.layout import layout_of
+    from tikhon.models.chain.sequences import Sequences
     rng = np.random.default_rng(0)
     n_tokens, n_features, n_labels = 3000, 400, 22
     features = rng.integers(0, n_features, 5 * n_tokens).astype(np.int32)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tests import naive
 
-from tikhon.models.chain.layout import Sequences, layout_of
+from tikhon.models.chain.layout import layout_of
 from tikhon.models.chain.objective import Chain
+from tikhon.models.chain.sequences import Sequences
 from tikhon.testing import check_objective
 
 LENGTHS = (4, 1, 3, 5, 2)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tikhon.groups import Groups
-from tikhon.models.chain.layout import UNKNOWN, Layout, Sequences, layout_of
+from tikhon.models.chain.layout import Layout, layout_of
 from tikhon.models.chain.objective import Chain
+from tikhon.models.chain.sequences import UNKNOWN, Sequences
 
 N_OBSERVED = 40
 LENGTH = 10

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 from tikhon.estimators.checks import as_input_error, is_sparse
-from tikhon.models.chain.layout import UNKNOWN
+from tikhon.models.chain.sequences import UNKNOWN
 
 Codes = NDArray[np.int32]
 SHOWN = 8  # labels in a message

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from tikhon.estimators.chain.token_features import FeatureEncoder, Numbering
 from tikhon.estimators.state import Arrays
+from tikhon.models.chain.feature_table import FeatureTable
 from tikhon.models.chain.layout import Layout
+from tikhon.models.chain.transitions import Transitions
 
 
 def chain_state(encoder: FeatureEncoder, layout: Layout, arrays: Arrays) -> dict[str, Any]:
@@ -40,11 +42,12 @@ def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEn
     n_features = len(numbers) if header["n_columns"] is None else header["n_columns"]
     if not all(type(count) is int for count in (*counts, n_features)) or n_features != header["n_features"]:
         raise ValueError("n_features, n_labels, order, n_dense_pairs")
-    layout = Layout(
-        header["n_features"], header["n_labels"], header["order"], arrays["pairs.features"].astype(np.int32),
+    table = FeatureTable(
+        header["n_features"], header["n_labels"], arrays["pairs.features"].astype(np.int32),
         arrays["pairs.labels"].astype(np.int32), header["n_dense_pairs"],
-        tuple(arrays[f"transitions.{number}"].astype(np.int64) for number in range(1, header["order"] + 1)),
     )  # fmt: skip
+    rows = tuple(arrays[f"transitions.{number}"].astype(np.int64) for number in range(1, header["order"] + 1))
+    layout = Layout(table, Transitions(header["n_labels"], header["order"], rows))
     _check(layout, arrays["tuning.weights"])
     return FeatureEncoder(numbers, header["n_columns"]), layout
 

@@ -11,7 +11,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import as_input_error
 from tikhon.estimators.user_warnings import Warn
-from tikhon.models.chain.layout import UNKNOWN, Layout, Sequences
+from tikhon.models.chain.layout import Layout
+from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Vector
 
 VECTORS = (

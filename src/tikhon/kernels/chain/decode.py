@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.chain.forward_backward import UNKNOWN, UNREACHED, Array
 from tikhon.kernels.chain.logs import log_forward
-from tikhon.kernels.chain.passes import Lists, Scores, Tokens, longest, score_sequence
 from tikhon.kernels.compiling import compiled, inlined_late
 
 Path = NDArray[np.int32]
@@ -56,26 +55,19 @@ def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
 
 @compiled
 def viterbi_pass(
-    first: int,
-    last: int,
-    tokens: Tokens,
-    lists: Lists,
-    weights: Scores,
-    first_scores: Array,
-    paths: Path,
-    scores: Array,
-) -> None:
-    """The best labels of sequences, one after the other in ``paths``, and their scores."""
-    _, n_labels, width = weights.edges.shape
-    raw = np.empty((longest(first, last, tokens), width))
+    first: int, last: int, starts: NDArray[np.int64], scores: Array, edge_scores: Array, paths: Path, path_scores: Array
+) -> None:  # fmt: skip
+    """The best labels of sequences, one after the other in ``paths``, and their scores.
+
+    ``scores`` begin with the first of these sequences.
+    """
+    offset = starts[first]
     for i in range(first, last):
-        start = tokens.starts[i]
-        length = tokens.starts[i + 1] - start
-        if length == 0:
-            scores[i] = 0.0
+        start, end = starts[i], starts[i + 1]
+        if end == start:
+            path_scores[i] = 0.0
             continue
-        score_sequence(start, length, tokens, lists, weights, n_labels, first_scores, raw)
-        scores[i] = viterbi(raw, length, weights.edges, paths[start : start + length])
+        path_scores[i] = viterbi(scores[start - offset : end - offset], end - start, edge_scores, paths[start:end])
 
 
 @inlined_late

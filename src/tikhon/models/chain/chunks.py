@@ -14,6 +14,7 @@ Found = TypeVar("Found")
 
 MOST = 4  # chunks: each has a gradient of its own
 TOKENS = 2_000  # of a chunk, at least: fewer take less time than the call
+BLOCK = 2_000  # tokens whose scores are made at a time: they stay in the cache
 
 
 def chunks_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -22,6 +23,15 @@ def chunks_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
     ends = np.searchsorted(starts, np.linspace(0, starts[-1], count + 1))
     ends[0], ends[-1] = 0, len(starts) - 1
     return [(int(a), int(b)) for a, b in pairwise(ends) if a < b]
+
+
+def blocks_of(starts: NDArray[np.int64], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Runs of sequences among first ... last - 1 with few tokens each, one sequence at least."""
+    while first < last:
+        end = int(np.searchsorted(starts, starts[first] + BLOCK, side="right")) - 1
+        end = min(max(end, first + 1), last)
+        yield first, end
+        first = end
 
 
 def mapped(function: Callable[[Item], Found], items: Iterable[Item], n_threads: int) -> Iterator[Found]:

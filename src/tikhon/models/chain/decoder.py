@@ -1,15 +1,19 @@
 """What a chain CRF says of new sequences: the best labels, several of the best, probabilities, labels drawn at random."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.chain.decode import best_paths, draw_paths, viterbi_pass
-from tikhon.kernels.chain.passes import Scores, Tokens, marginals_pass, score_sequence
-from tikhon.models.chain.chunks import chunks_of, mapped
-from tikhon.models.chain.layout import Layout, Sequences
-from tikhon.models.chain.objective import edge_table
+from tikhon.kernels.chain.passes import marginals_pass, restrict
+from tikhon.models.chain.chunks import blocks_of, chunks_of, mapped
+from tikhon.models.chain.layout import ChainLayout
+from tikhon.models.chain.sequences import Sequences
+from tikhon.models.chain.transitions import step_table
 from tikhon.objective import Matrix, Vector
 
 Path = NDArray[np.int32]
@@ -32,44 +36,56 @@ class Labelling:
 
 
 class ChainDecoder:
-    """Weights at work. The labels of the sequences that it is given are taken as known; -1 leaves a token free."""
+    """Weights at work, with any emission: all that is needed of it are scores of tokens.
 
-    def __init__(self, layout: Layout, weights: Vector, rules: Rules | None = None, *, n_threads: int = 1) -> None:
+    The labels of the sequences that it is given are taken as known; -1 leaves a token free.
+    """
+
+    def __init__(
+        self, layout: ChainLayout[Any], weights: Vector, rules: Rules | None = None, *, n_threads: int = 1
+    ) -> None:
         self.layout, self.n_threads = layout, n_threads
-        scores = layout.scores(weights)
+        own, of_steps = layout.split(weights)
+        self._weights, self._edges = layout.emission.unpacked(own), layout.steps.edge_scores(of_steps)
         self._first = np.zeros(layout.n_labels)
         if rules is not None:
-            edges = scores.edges.copy()
-            edges[:, :, : layout.n_labels][:, ~rules.steps] = -np.inf
-            scores = scores._replace(edges=edges)
+            self._edges[:, :, : layout.n_labels][:, ~rules.steps] = -np.inf
             self._first = np.where(rules.first, 0.0, -np.inf)
-        self._scores: Scores = scores
 
     def best(self, data: Sequences) -> tuple[Path, Vector]:
         """The most probable labels of all tokens, one sequence after the other, and the score of each sequence.
 
         A score of -inf says that the rules and the known labels leave nothing.
         """
-        paths, scores = np.zeros(data.n_tokens, np.int32), np.zeros(data.n_sequences)
-        tokens = self.layout.tokens(data)
+        paths, path_scores = np.zeros(data.n_tokens, np.int32), np.zeros(data.n_sequences)
+        tokens = self.layout.emission.tokens(data)
 
         def one(chunk: tuple[int, int]) -> None:
-            viterbi_pass(*chunk, tokens, self.layout.lists, self._scores, self._first, paths, scores)
+            for first, last, scores in self._scored(data, tokens, chunk):
+                viterbi_pass(first, last, data.starts, scores, self._edges, paths, path_scores)
 
         list(mapped(one, chunks_of(data.starts), self.n_threads))
-        return paths, scores
+        return paths, path_scores
 
     def marginals(self, data: Sequences) -> tuple[Matrix, Vector]:
         """The probability of each label at each token, and log Z of each sequence."""
-        table = edge_table(self._scores.edges, self.layout.n_labels)
+        table = step_table(self._edges, self.layout.n_labels)
         marginals, log_sums = np.zeros((data.n_tokens, self.layout.n_labels)), np.zeros(data.n_sequences)
-        tokens = self.layout.tokens(data)
+        tokens = self.layout.emission.tokens(data)
 
         def one(chunk: tuple[int, int]) -> None:
-            marginals_pass(*chunk, tokens, self.layout.lists, self._scores, table, self._first, marginals, log_sums)
+            for first, last, scores in self._scored(data, tokens, chunk):
+                marginals_pass(first, last, data.starts, data.labels, scores, table, marginals, log_sums)
 
         list(mapped(one, chunks_of(data.starts), self.n_threads))
         return marginals, log_sums
+
+    def _scored(self, data: Sequences, tokens: Any, chunk: tuple[int, int]) -> Iterator[tuple[int, int, Matrix]]:
+        """Blocks of sequences with the scores of their tokens, -inf where a label is excluded."""
+        for first, last in blocks_of(data.starts, *chunk):
+            scores = self.layout.emission.scores(first, last, tokens, self._weights)
+            restrict(first, last, data.starts, data.labels, self._first, scores)
+            yield first, last, scores
 
     def log_likelihoods(self, data: Sequences) -> tuple[Vector, Vector]:
         """log p(labels | tokens) of each sequence, summed over labels that are not given, and log Z of all labellings."""
@@ -88,7 +104,7 @@ class ChainDecoder:
                 found.append([Labelling(np.zeros(0, np.int32), 0.0)])
                 continue
             paths, scores = np.zeros((n_best, len(raw)), np.int32), np.zeros(n_best)
-            count = best_paths(raw, len(raw), self._scores.edges, paths, scores)
+            count = best_paths(raw, len(raw), self._edges, paths, scores)
             found.append([Labelling(paths[n], float(scores[n] - log_sums[i])) for n in range(count)])
         return found
 
@@ -98,19 +114,12 @@ class ChainDecoder:
         for i, raw in enumerate(self._raw(data)):
             paths = np.zeros((n_draws, len(raw)), np.int32)
             if len(raw):
-                log_sums[i] = draw_paths(raw, len(raw), self._scores.edges, rng.random((n_draws, len(raw))), paths)
+                log_sums[i] = draw_paths(raw, len(raw), self._edges, rng.random((n_draws, len(raw))), paths)
             found.append(paths)
         return found, log_sums
 
     def _raw(self, data: Sequences) -> list[Matrix]:
         """The scores of the labels of each sequence, length x P."""
-        tokens: Tokens = self.layout.tokens(data)
-        found = []
-        for start, end in zip(data.starts[:-1].tolist(), data.starts[1:].tolist(), strict=True):
-            raw = np.empty((end - start, self.layout.width))
-            if end > start:
-                score_sequence(
-                    start, end - start, tokens, self.layout.lists, self._scores, self.layout.n_labels, self._first, raw
-                )
-            found.append(raw)
-        return found
+        scores = self.layout.emission.scores(0, data.n_sequences, self.layout.emission.tokens(data), self._weights)
+        restrict(0, data.n_sequences, data.starts, data.labels, self._first, scores)
+        return [scores[start:end] for start, end in pairwise(data.starts.tolist())]

@@ -1,0 +1,96 @@
+"""What the chain over labels asks of an emission: how tokens score their labels.
+
+A new emission (a layer of hidden units, say) is one class like ``FeatureTable`` and its kernel. The chain needs scores of
+tokens and hands back derivatives by score; transitions are its own. For speed the emission's kernel runs the passes over many
+sequences, with the functions of ``kernels/chain/sequence.py`` inlined between its scores and its gradient.
+"""
+
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.chain.sequence import StepTable
+from tikhon.models.chain.sequences import Sequences
+from tikhon.objective import Matrix, Vector
+
+Tokens = TypeVar("Tokens")  # sequences in the form that the kernel reads
+Weights = TypeVar("Weights")  # so are the emission's weights, and sums by weight
+
+
+class Run(NamedTuple):
+    """Some sequences (first ... last - 1), the weights of all and the table of steps between labels."""
+
+    first: int
+    last: int
+    row_weights: Vector
+    table: StepTable
+
+
+class Sums(NamedTuple, Generic[Weights]):
+    """What a pass adds to."""
+
+    emission: Weights
+    edges: NDArray[np.float64]  # H x K x P
+
+
+class Emission(Protocol[Tokens, Weights]):
+    """How tokens score their labels. Its weights come before those of the transitions."""
+
+    @property
+    def n_weights(self) -> int: ...
+
+    @property
+    def n_labels(self) -> int: ...
+
+    def tokens(self, data: Sequences) -> Tokens:
+        """The sequences as the kernel reads them."""
+        ...
+
+    def unpacked(self, weights: Vector) -> Weights:
+        """The emission's flat weights as the kernel reads them."""
+        ...
+
+    def zeros(self) -> Weights:
+        """Of the same form, to add to."""
+        ...
+
+    def collect(self, sums: Weights, out: Vector) -> None:
+        """Sets ``out`` to the sums, in the order of the flat weights."""
+        ...
+
+    # Passes over some sequences.
+
+    def add_gradient(self, run: Run, tokens: Tokens, weights: Weights, into: Sums[Weights]) -> float:
+        """The summed loss; its gradient is added to ``into``."""
+        ...
+
+    def add_product(
+        self, run: Run, tokens: Tokens, weights: Weights, rates: Weights, edge_rates: NDArray[np.float64], into: Sums[Weights]
+    ) -> None:  # fmt: skip
+        """Adds the Hessian times a direction, in which the weights move at these rates."""
+        ...
+
+    def add_diagonal(self, run: Run, tokens: Tokens, weights: Weights, into: Sums[Weights]) -> None:
+        """Adds about the diagonal of the Hessian."""
+        ...
+
+    def scores(self, first: int, last: int, tokens: Tokens, weights: Weights) -> Matrix:
+        """Of the labels (padded) of all tokens of some sequences: all that a decoder needs."""
+        ...
+
+    # A few sequences, from flat weights: the cost depends on these sequences alone. They may be given more than once.
+
+    def scores_of(self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector) -> Matrix:
+        """The scores of the tokens of these sequences, one after the other."""
+        ...
+
+    def back_propagate(
+        self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector, by_score: Matrix, out: Vector
+    ) -> None:  # fmt: skip
+        """Adds the gradient by weight to ``out``, given that by score."""
+        ...
+
+    def support(self, rows: NDArray[np.intp], tokens: Tokens) -> NDArray[np.intp]:
+        """The weights that the scores of these sequences depend on, in rising order."""
+        ...

@@ -1,0 +1,106 @@
+"""The weights of steps between labels: which there are, and where they stand in the tables of the kernels."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tikhon.kernels.chain.sequence import StepTable
+from tikhon.models.chain.sequences import Sequences, step_codes
+from tikhon.objective import Vector
+
+REGISTER = 4  # numbers: rows of tables are filled up to a multiple
+WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
+
+
+def padded(n_labels: int) -> int:
+    """Labels, rounded up."""
+    return -(-n_labels // REGISTER) * REGISTER
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Weights of label pairs (order 1), then of label triples (order 2)."""
+
+    n_labels: int
+    order: int
+    rows: tuple[NDArray[np.int64], ...]  # for each order, rows of labels, oldest first
+
+    @property
+    def n_weights(self) -> int:
+        return sum(len(rows) for rows in self.rows)
+
+    @property
+    def edge_shape(self) -> tuple[int, int, int]:
+        return (1 if self.order == 1 else self.n_labels + 1), self.n_labels, padded(self.n_labels)
+
+    def zeros(self) -> NDArray[np.float64]:
+        return np.zeros(self.edge_shape)
+
+    def edge_scores(self, weights: Vector) -> NDArray[np.float64]:
+        """(H, K, P): the scores of steps from label j, preceded by h, to k; padding is 0."""
+        edges = self.zeros()
+        for places, part in zip(self._places, self.parts(weights), strict=True):
+            edges[places] += part
+        return edges
+
+    def add(self, edges: NDArray[np.float64], out: Vector) -> None:
+        """Adds the adjoint of ``edge_scores`` to ``out``."""
+        for places, into in zip(self._places, self.parts(out), strict=True):
+            steps = edges[places]
+            into += steps.sum(axis=0) if steps.ndim == 2 else steps
+
+    def table(self, weights: Vector) -> StepTable:
+        return step_table(self.edge_scores(weights), self.n_labels)
+
+    def weights_by_label(self, weights: Vector, n_back: int) -> NDArray[np.float64]:
+        """The weights of steps over so many labels, an axis for each label; 0 where there is none."""
+        table = np.zeros((self.n_labels,) * (n_back + 1))
+        table[tuple(self.rows[n_back - 1].T)] = self.parts(weights)[n_back - 1]
+        return table
+
+    def parts(self, weights: Vector) -> list[Vector]:
+        """Views of the weights of label pairs and triples."""
+        return [weights[start:end] for start, end in self._ends]
+
+    @cached_property
+    def _ends(self) -> list[tuple[int, int]]:
+        return list(pairwise(np.cumsum([0, *(len(rows) for rows in self.rows)]).tolist()))
+
+    @cached_property
+    def _places(self) -> list[tuple[Any, ...]]:
+        """Where the weights of steps stand in the table: of label pairs whatever comes before them."""
+        return [(*[slice(None)] * (3 - rows.shape[1]), *rows.T) for rows in self.rows]
+
+
+def step_table(edge_scores: NDArray[np.float64], n_labels: int) -> StepTable:
+    """The exponentials that scaled probabilities are made of, or word that they will not do.
+
+    From two states the same labels can be reached, in one step for order 1, in two for order 2; so what lies ahead favours
+    one of them by no more than the range of that many edge scores. Where that is small beside the range of floating-point
+    numbers, probabilities that underflow on the way stay next to nothing in the end.
+    """
+    inside = edge_scores[:, :, :n_labels]
+    largest, least = float(inside.max(initial=-np.inf)), float(inside.min(initial=np.inf))
+    steps = 1 if len(edge_scores) == 1 else 2
+    shift = largest if np.isfinite(largest) else 0.0
+    edges = np.zeros_like(edge_scores)
+    edges[:, :, :n_labels] = np.exp(inside - shift)
+    return StepTable(edge_scores, edges, shift, bool(steps * (largest - least) <= WIDEST))
+
+
+def transitions_of(data: Sequences, order: int, *, all_pairs: bool = False) -> Transitions:
+    """Weights for the steps that are seen in the data, or for all there could be."""
+    rows = tuple(_rows(data, 1 + back, all_pairs) for back in range(1, order + 1))
+    return Transitions(data.n_labels, order, rows)
+
+
+def _rows(data: Sequences, n: int, all_pairs: bool) -> NDArray[np.int64]:
+    """Rows of n labels that follow each other."""
+    if all_pairs:
+        return np.stack(np.meshgrid(*[np.arange(data.n_labels)] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    codes = step_codes(data.starts, data.labels, data.n_labels, n)[1]
+    return np.stack(np.unravel_index(np.unique(codes), (data.n_labels,) * n), axis=1)
