@@ -88,7 +88,7 @@ class Emission(Protocol[Tokens, Weights]):
     def back_propagate(
         self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector, by_score: Matrix, out: Vector
     ) -> None:  # fmt: skip
-        """Adds the gradient by weight to ``out``, given that by score."""
+        """Adds the gradient by weight to ``out``, given that by score; ``out`` may be the weights themselves."""
         ...
 
     def support(self, rows: NDArray[np.intp], tokens: Tokens) -> NDArray[np.intp]:

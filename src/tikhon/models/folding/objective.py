@@ -153,16 +153,7 @@ class Folding:
         scores = tables_of(flat)
         losses, expected, given = [], np.zeros_like(flat), np.zeros_like(flat)
         scales = {}
-
-        def one(place: int) -> tuple[_Folded, _Folded]:
-            found = self._examples[place]
-            free = _folded(found.free, scores, self._rules)
-            if found.constrained is not None:
-                return free, _folded(found.constrained, scores, self._rules)
-            assert found.uses is not None
-            return free, _Folded(float(found.uses @ flat), found.uses, 0.0)
-
-        for place, (free, known) in self._mapped(one):
+        for place, (free, known) in self._mapped(lambda place: self._free_and_known(place, flat, scores)):
             a = float(self.row_weights[place])
             losses.append(a * (free.log_z - known.log_z))
             expected += a * free.uses
@@ -173,6 +164,37 @@ class Folding:
             return _Point(np.full(len(losses), np.inf), nothing, nothing, {})
         counts = np.asarray(self._matrix.T @ expected)
         return _Point(np.array(losses), counts - self._matrix.T @ given, counts, scales)
+
+    def _free_and_known(self, place: int, flat: Vector, scores: ScoreTables) -> tuple[_Folded, _Folded]:
+        """All structures of a molecule, and those that agree with what is known."""
+        found = self._examples[place]
+        free = _folded(found.free, scores, self._rules)
+        if found.constrained is not None:
+            return free, _folded(found.constrained, scores, self._rules)
+        assert found.uses is not None
+        return free, _Folded(float(found.uses @ flat), found.uses, 0.0)
+
+    def add_gradient(self, weights: Vector, rows: NDArray[np.intp], out: Vector, scale: float = 1.0) -> float:
+        """Infinite, and nothing is added, where scores are out of range."""
+        flat = self._matrix @ weights
+        scores = tables_of(flat)
+        places, counts = np.unique(np.asarray(rows, np.intp), return_counts=True)
+        counted = {int(place): float(n * self.row_weights[place]) for place, n in zip(places, counts, strict=True)}
+        loss, uses = 0.0, np.zeros_like(flat)
+        found = self._mapped(
+            lambda place: self._free_and_known(place, flat, scores), [place for place, a in counted.items() if a > 0.0]
+        )
+        for place, (free, known) in found:
+            loss += counted[place] * (free.log_z - known.log_z)
+            uses += counted[place] * (free.uses - known.uses)
+        if not np.isfinite(loss):
+            return np.inf
+        out += scale * (self._matrix.T @ uses)
+        return loss
+
+    def support(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """All weights: they are few, and a molecule has structures with most of their features."""
+        return np.arange(self.n_weights if len(rows) else 0)
 
     def hessian_at(self, weights: Vector) -> Product:
         """Keeps the scales of the molecules; their tables are made anew for each product."""
@@ -217,12 +239,13 @@ class Folding:
         rows = np.concatenate([np.zeros((1, self.n_weights)), *spread])
         return np.asarray(rows.T @ rows)
 
-    def _mapped(self, function: Callable[[int], Found]) -> list[tuple[int, Found]]:
-        """What a function, which should release the GIL, makes of each example that counts; in their order.
+    def _mapped(self, function: Callable[[int], Found], places: list[int] | None = None) -> list[tuple[int, Found]]:
+        """What a function, which should release the GIL, makes of these examples, or of all that count; in their order.
 
         Sums over them then do not depend on the number of threads.
         """
-        places = [int(place) for place in np.flatnonzero(self.row_weights)]
+        if places is None:
+            places = [int(place) for place in np.flatnonzero(self.row_weights)]
         longest_first = sorted(places, key=lambda place: -self._examples[place].free.n)
         with ThreadPool(self.n_threads) as pool:
             found = dict(zip(longest_first, pool.map(function, longest_first), strict=True))

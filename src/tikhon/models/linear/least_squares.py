@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
+from tikhon.models.linear.by_example import ByExample, Places
 from tikhon.models.linear.design import Data, Design, active_rows, factor_products
 from tikhon.models.linear.dual import SharedKernel, by_rows, inverse_strengths, kernel
 from tikhon.models.linear.flat import flat_directions
@@ -26,7 +27,7 @@ TRIFLE = 1e-8  # of a weight's curvature: such strengths are there for the sake 
 TRUSTED = 1e-2  # of the terms of a loss: if less is left of them, the loss is summed over the rows instead
 
 
-class LeastSquares:
+class LeastSquares(ByExample):
     """1/2 sum_i a_i ||x_i W' + b - y_i||^2 for T targets, with row weights a.
 
     The gradient is (residuals)' diag(a) X~, the Hessian I_T (x) X~' diag(a) X~ at any weights. Weights: T x p coefficients
@@ -132,6 +133,10 @@ class LeastSquares:
         weighted = self._weight * residuals
         # No conjugate: complex steps must pass through.
         return 0.5 * (weighted * residuals).sum().item(), self._design.adjoint_many(weighted)
+
+    def _loss_by_scores(self, rows: Places, scores: Matrix) -> tuple[Vector, Matrix]:
+        residuals = scores - self._targets[rows]
+        return np.asarray(0.5 * np.square(residuals).sum(axis=1)), residuals
 
     def row_losses(self, weights: Vector) -> Vector:
         residuals = self._design.scores_many(weights, self.n_targets) - self._target

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.linear.pointwise import logistic_loss_probability
+from tikhon.models.linear.by_example import ByExample, Places
 from tikhon.models.linear.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.linear.flat import flat_directions
 from tikhon.models.linear.inverse import fewer_rows, inverse_cost
@@ -17,7 +18,7 @@ from tikhon.objective import Hints, Matrix, Product, Vector
 RAREST = 1e-6  # share of a class that is taken for granted, so that its logarithm is finite
 
 
-class Logistic:
+class Logistic(ByExample):
     """sum_i a_i [log(1 + exp(s_i)) - y_i s_i] with s = X w + b, y in {0, 1} and row weights a.
 
     With p = 1 / (1 + exp(-s)) the gradient is X~'(a (p - y)) and the Hessian X~' diag(a p (1 - p)) X~, where
@@ -71,6 +72,11 @@ class Logistic:
         """One of each per row in use."""
         scores = self._design.scores(weights)
         return scores, *logistic_loss_probability(scores, self._target)
+
+    def _loss_by_scores(self, rows: Places, scores: Matrix) -> tuple[Vector, Matrix]:
+        target = self.y[rows]
+        losses, probability = logistic_loss_probability(scores[:, 0], target)
+        return losses, (probability - target)[:, None]
 
     def curvature(self, weights: Vector) -> Vector:
         """a p (1 - p), one per row in use."""

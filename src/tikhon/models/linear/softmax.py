@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.kernels.linear.pointwise import softmax_loss_probability
+from tikhon.models.linear.by_example import ByExample, Places
 from tikhon.models.linear.class_blocks import ClassBlocks, class_blocks
 from tikhon.models.linear.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.linear.flat import flat_directions
@@ -19,7 +20,7 @@ from tikhon.objective import Hints, Matrix, Product, Vector
 MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
 
 
-class Softmax:
+class Softmax(ByExample):
     """sum_i a_i [log sum_k exp(s_ik) - s_i,y_i] with S = X W' + b, y in {0 .. K-1} and row weights a.
 
     With P the softmax of the scores and R_ik = a_i (p_ik - [y_i = k]) the gradient is R' X~; the Hessian takes a change
@@ -86,6 +87,12 @@ class Softmax:
         """One row per row in use; nobody changes them in place."""
         scores = self._design.scores_many(weights, self.n_classes)
         return scores, *softmax_loss_probability(scores, self._target)
+
+    def _loss_by_scores(self, rows: Places, scores: Matrix) -> tuple[Vector, Matrix]:
+        target = self.y[rows]
+        losses, residual = softmax_loss_probability(scores, target)
+        residual[np.arange(len(target)), target] -= 1.0
+        return losses, residual
 
     def probabilities(self, weights: Vector) -> Matrix:
         return self._point.at(weights)[2]
