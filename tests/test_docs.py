@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\((?!https?://|#)(?P<target>[^)#]+)(#[^)]*)?\)")
 
@@ -28,6 +29,7 @@ def command_lines(text: str) -> list[list[str]]:
     return [words for line in joined.splitlines() if (words := shlex.split(line.removeprefix("$ "), comments=True))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("python"))
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,4 +68,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_of_docs_is_linked_from_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in text] == []
+    assert [page.name for page in DOCS if f"docs/{page.name}" not in text] == []
+    assert "(CONTRIBUTING.md)" in text
+
+
+def test_places_that_contributing_names_exist() -> None:
+    """Files and folders of the package, in backquotes; others are given from the root."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/|\.py))`", text)
+    assert {"models/", "threads.py", "harness/runner.py"} <= set(named)
+    assert [name for name in named if not any((root / name).exists() for root in (ROOT / "src" / "tikhon", ROOT))] == []

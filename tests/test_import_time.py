@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 # What the estimators stand on: their base classes, the splitters, the model files.
 BASELINE = "import numpy, scipy.sparse, scipy.linalg, sklearn.base, sklearn.model_selection, safetensors.numpy"
 HEAVY = ("matplotlib", "jinja2", "pandas", "polars", "pyarrow", "rich", "typer", "pytest", "hypothesis")
@@ -42,6 +44,7 @@ def test_the_package_alone_imports_no_library() -> None:
     assert loaded.isdisjoint({"numpy", "scipy", "sklearn", *HEAVY})
 
 
+@pytest.mark.slow
 def test_an_estimator_brings_nothing_that_a_fit_does_not_need() -> None:
     loaded = modules_after("from tikhon import LogisticRegression")
     assert "tikhon.tuners" in loaded
@@ -49,6 +52,7 @@ def test_an_estimator_brings_nothing_that_a_fit_does_not_need() -> None:
     assert (loaded - modules_after(BASELINE)).isdisjoint(HEAVY)  # scikit-learn may bring some of them by itself
 
 
+@pytest.mark.slow
 def test_an_estimator_costs_little_more_than_what_it_stands_on() -> None:
     # Three ratios measured on a busy machine were 1.03, 1.09 and 1.30; the bound leaves as much room again.
     pairs = [(cpu_seconds("from tikhon import LogisticRegression"), cpu_seconds(BASELINE)) for _ in range(REPEATS)]

@@ -1,6 +1,7 @@
 """Files and functions stay small, and nothing is written twice."""
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -84,6 +85,12 @@ def test_models_has_few_files_at_its_top() -> None:
 
 def test_no_block_of_more_than_ten_lines_stands_twice() -> None:
     assert repetitions(sources()) == []
+
+
+def test_there_is_one_pool_of_threads() -> None:
+    """Others would have to learn anew that Ctrl-C may leave them hanging."""
+    pools = re.compile(r"ThreadPoolExecutor|multiprocessing\.(pool|dummy)|joblib import|joblib\.Parallel")
+    assert [name for name, text in sources() if pools.search(text)] == ["threads.py"]
 
 
 @pytest.mark.parametrize(("n", "is_seen"), [(80, False), (81, True)])

@@ -103,6 +103,7 @@ def test_errors_of_tasks_reach_the_caller_and_the_pool_goes_on(error):
         assert pool.map(abs, [-2]) == [2]
 
 
+@pytest.mark.slow
 def test_control_c_at_any_instruction_leaves_nothing_hanging():
     command = [sys.executable, "-c", EVERY_INSTRUCTION, str(STRIDE)]
     outcome = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)

@@ -77,6 +77,7 @@ def small_chains() -> tuple[list[list[list[str]]], list[list[str]]]:
     return X, y
 
 
+@pytest.mark.slow
 def test_fits_to_a_target_do_what_default_fits_do():
     """The same values pass by pass, so that a time to a gap is that of the default solver."""
     X, y = small_chains()
@@ -106,6 +107,7 @@ def test_contestants_can_be_sent_to_other_processes():
         assert pickle.loads(pickle.dumps(work)) is work
 
 
+@pytest.mark.slow
 def test_quick_on_the_real_sentences(data_dir: Path, tmp_path: Path) -> None:
     pytest.importorskip("pycrfsuite")
     result = BENCHES["crf"].run(data_dir, tmp_path, quick=True, jobs=1, progress=Silent())

@@ -111,6 +111,7 @@ def test_a_resumed_run_limits_the_slower_solver_too(
     assert found["cpu_seconds"] == pytest.approx(1e-3 * n_fits * glm._seconds_of_lbfgs["heart"])
 
 
+@pytest.mark.slow
 def test_quick(data_dir: Path, tmp_path: Path) -> None:
     result = BENCHES["glm"].run(data_dir, tmp_path, quick=True, jobs=1, progress=Silent())
     summary = json.loads((tmp_path / "glm.json").read_text())["summary"]

@@ -23,11 +23,13 @@ def test_python_code_that_takes_too_long_is_stopped() -> None:
         assert sum(range(10)) == 45
 
 
+@pytest.mark.slow
 def test_compiled_code_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(OutOfTimeError):
         in_fresh_process(exec, SPINS_IN_ONE_CALL)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_answers_or_says_why_not() -> None:
     assert in_fresh_process(os.getpid) != os.getpid()
     with pytest.raises(ValueError, match="invalid literal"):
@@ -36,6 +38,7 @@ def test_a_fresh_process_answers_or_says_why_not() -> None:
         in_fresh_process(os._exit, 3)
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_for_another_ends_with_it(tmp_path):
     """The other spins; who waits for it uses no CPU time that a limit could see."""
     written = tmp_path / "pid"

@@ -132,6 +132,7 @@ def test_quick_on_made_texts(folder: Path, tmp_path: Path) -> None:
         assert summary[f"{name}_k10_log_loss"] < np.log(2.0)  # better than a coin
 
 
+@pytest.mark.slow
 def test_quick_on_the_real_newsgroups(data_dir: Path, tmp_path: Path) -> None:
     if not (data_dir / "text" / "newsgroups20_train.jsonl.xz").is_file():
         pytest.skip("the data folder has no 20 newsgroups")

@@ -75,6 +75,7 @@ def test_without_viennarna(monkeypatch: pytest.MonkeyPatch) -> None:
         BENCH.warm_up()
 
 
+@pytest.mark.slow
 def test_quick_on_the_real_molecules(data_dir: Path, tmp_path: Path) -> None:
     pytest.importorskip("RNA")
     result = BENCH.run(data_dir, tmp_path, quick=True, jobs=1, progress=Silent())

@@ -75,6 +75,7 @@ def test_peak_memory_is_that_since_the_data_were_made() -> None:
     assert peak() - before == pytest.approx(64.0, abs=4.0)
 
 
+@pytest.mark.slow
 def test_a_point_in_a_process_of_its_own() -> None:
     params = {"rows": 2_000, "columns": 300, "per_row": 10, "repeats": 1, "alone": True}
     row = measure(params, None)

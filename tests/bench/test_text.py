@@ -76,6 +76,7 @@ def test_columns_are_grouped_by_documents_and_words() -> None:
     assert np.array_equal(groups[BOTH], [f"words {tens}", f"pairs {tens}", f"words {twenties}", f"pairs {forties}"])
 
 
+@pytest.mark.slow
 def test_quick(data_dir: Path, tmp_path: Path) -> None:
     if not (data_dir / "text").is_dir():
         pytest.skip("the data folder has no folder text")

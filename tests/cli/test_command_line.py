@@ -113,6 +113,7 @@ def test_demo_prints_its_rows_and_page(run, tmp_path, monkeypatch):
     assert run("demo", "--out", tmp_path, "--json").json["rows"] == [{"tuner": "mm", "loss": 0.25}]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_control_c_ends_with_130_and_keeps_what_was_found(tmp_path):
     data, model, steps = tmp_path / "slow.csv", tmp_path / "model", tmp_path / "steps"
@@ -151,6 +152,7 @@ LINES = st.lists(ROWS.map(",".join), max_size=6).map("\n".join)
 CSV_LIKE = LINES.map(lambda body: ("a,b,y\n" + body).encode())
 
 
+@pytest.mark.slow
 @given(content=st.binary(max_size=200) | CSV_LIKE | st.text(max_size=100).map(str.encode))
 @settings(max_examples=150, deadline=None)
 def test_no_bytes_give_a_traceback(content):

@@ -315,6 +315,7 @@ GOOD_LINES = st.sampled_from(
 HOSTILE = st.lists(GOOD_LINES | st.text(max_size=6), max_size=6).map(lambda lines: "\n".join(lines).encode())
 
 
+@pytest.mark.slow
 @given(content=st.binary(max_size=60) | HOSTILE)
 @settings(max_examples=150, deadline=None)
 def test_no_bytes_give_a_traceback(folder, content):
@@ -372,6 +373,7 @@ def test_few_molecules_are_under_way_at_a_time():
 # Fitting and scores.
 
 
+@pytest.mark.slow
 def test_fit_learns_a_strength_for_each_kind(run, known, tmp_path):
     model, parameters = tmp_path / "m.safetensors", tmp_path / "m.params"
     out = run("fold", "fit", known, "-m", model, "--tuner", "mm", "--export-parameters", parameters, "--json").json
@@ -497,6 +499,7 @@ def in_new_process(*arguments: object, code: str = "from tikhon.cli import main;
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs the times of child processes")
 def test_a_hundred_letters_take_little_more_than_the_libraries(tmp_path):
     """Two seconds of CPU time where importing the libraries takes 0.85; the ratio holds on slower machines too."""

@@ -26,6 +26,7 @@ def probabilities(text: str) -> np.ndarray:
     return np.array([[float(row["probability_no"]), float(row["probability_yes"])] for row in rows])
 
 
+@pytest.mark.slow
 def test_a_new_process_predicts_the_same_bits(sample, train, tmp_path):
     model, out = tmp_path / "model.safetensors", tmp_path / "predictions.csv"
     for arguments in (
@@ -162,6 +163,7 @@ def test_many_groups_are_cut_in_text_only(run, tmp_path):
     assert "x0 " in text
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(model, tmp_path, sample):
     big = tmp_path / "big.csv"
     row = ",".join(map(repr, sample.X[0].tolist()))

@@ -166,6 +166,7 @@ def test_a_model_without_a_recipe_says_so(run, train, tmp_path):
     run("tag", "eval", tmp_path / "ridge", train).assert_refused("is a Ridge model")
 
 
+@pytest.mark.slow
 def test_a_new_process_writes_the_same_columns(train, model, tmp_path):
     arguments = [sys.executable, "-m", "tikhon.cli", "tag", "predict", str(model), str(train)]
     environment = {**os.environ, "PYTHONPATH": str(Path(tikhon.__file__).parents[1])}

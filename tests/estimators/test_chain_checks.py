@@ -67,6 +67,7 @@ def test_checks_without_data(check):
     getattr(estimator_checks, check)("ChainCRF", ChainCRF())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("check", WITH_DATA)
@@ -75,6 +76,7 @@ def test_checks_with_rows_as_sequences(check, tuner):
     getattr(estimator_checks, check)("OneToken", OneToken(tuner=tuner, tol=1e-16, cv=2, n_jobs=1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
 @pytest.mark.parametrize("check", WITH_DATA)
 def test_checks_with_default_parameters(check):

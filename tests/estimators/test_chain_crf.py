@@ -205,6 +205,7 @@ def test_features_fall_into_groups_by_template(rng):
 # Learning and decoding.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuner", ["auto", "gradient", "mm", "direct", "grid", Gradient(tol=0.01), MM(beta=0.5)])
 def test_every_tuner_of_the_core_serves(tuner, rng):
     X, y = made(rng, n=60)

@@ -39,6 +39,7 @@ def passes(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_nineteen_strengths_cost_a_few_fits(data_dir, passes):
     train = load_tagged("conll2000", data_dir).train[::ONE_IN]
     maker = window_features(2, spelling=False)

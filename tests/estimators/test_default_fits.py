@@ -62,6 +62,7 @@ def test_tables(kind, name):
     assert model.tuning_.relative_gap <= GAP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_IN)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("strength", [1.0, 0.1])
@@ -75,6 +76,7 @@ def test_chains(name, order, strength, data_dir):
         assert gap <= model.tuning_.relative_gap
 
 
+@pytest.mark.slow
 def test_a_chain_with_learned_strengths(data_dir):
     X, y = as_lists("conll2002-es", load_tagged("conll2002-es", data_dir).train[::64])
     with warnings.catch_warnings():
@@ -92,6 +94,7 @@ def test_labels_known_in_part_leave_an_estimate(data_dir):
     assert model.tuning_.relative_gap <= GAP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [1.0, 0.1])
 @pytest.mark.parametrize("name", MOLECULES)
 def test_molecules(name, strength, data_dir):

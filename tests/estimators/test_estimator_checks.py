@@ -56,6 +56,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_every_check_with_every_tuner(estimator, check):
     try:
@@ -80,6 +81,7 @@ def test_rows_of_weight_zero_are_left_out_by_loo(kind, rng):
     np.testing.assert_allclose(twice.coef_, with_weights.coef_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_checks_of_the_array_api():
     code = textwrap.dedent(
         """

@@ -136,6 +136,7 @@ def test_a_function_comes_back_as_groups_of_columns_also_per_class(X, tmp_path, 
     assert list(back.fit(X, np.arange(45) // 15).strengths_) == list(model.strengths_)
 
 
+@pytest.mark.slow
 def test_another_process_predicts_the_same_bits(X, tmp_path):
     model = LogisticRegression(groups="separate", tuner="mm").fit(X, np.arange(45) // 15)
     model.save(tmp_path / "m.safetensors")

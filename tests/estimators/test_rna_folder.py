@@ -105,6 +105,7 @@ def test_strengths_are_learned_for_groups(groups):
     assert len(found.strengths_) == {"kind": 15, None: 1, "separate": 708}[groups]
 
 
+@pytest.mark.slow
 def test_hypergradients_agree_with_refits():
     """On ten short RNAs; the issue asks for 1e-4."""
     sequences, structures = SEQUENCES + SEQUENCES[:4], STRUCTURES + STRUCTURES[:4]
@@ -119,6 +120,7 @@ def test_files_keep_the_model(model, tmp_path):
     assert again.predict(SEQUENCES) == STRUCTURES
 
 
+@pytest.mark.slow
 def test_columns_of_data_frames_are_lists():
     frame = pd.DataFrame({"x": SEQUENCES, "y": STRUCTURES}, index=range(10, 10 + len(SEQUENCES)))
     model = RNAFolder(tuner="grid", cv=2).fit(frame["x"], frame["y"])
@@ -257,6 +259,7 @@ def test_what_is_known_in_part_must_be_possible():
         RNAFolder(tuner=None, least_hairpin=3).fit([*SEQUENCES, "GAC"], [*STRUCTURES, "(?)"])
 
 
+@pytest.mark.slow
 def test_fold_a_loses_the_examples_that_the_original_loses(data_dir):
     records = [one for one in load_rna("s151rfam", data_dir) if "fold=A" in one.about]
     with warnings.catch_warnings(record=True) as told:

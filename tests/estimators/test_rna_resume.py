@@ -8,6 +8,7 @@ import textwrap
 import time
 
 import numpy as np
+import pytest
 
 TUNING = textwrap.dedent(
     """
@@ -31,6 +32,7 @@ TUNING = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_killed_twice_and_resumed_ends_with_the_same_bits(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
 

@@ -20,6 +20,7 @@ def small_chains(n: int) -> tuple[list[list[list[str]]], list[list[str]]]:
     return X, y
 
 
+@pytest.mark.slow
 def test_peers_hold_out_the_same_sentences():
     X, y = small_chains(100)
     train, held_out = held_out_split(len(X))
@@ -33,6 +34,7 @@ def test_peers_hold_out_the_same_sentences():
     assert models[0].strengths_ == models[1].strengths_
 
 
+@pytest.mark.slow
 def test_crfsuite_has_our_objective_and_log_loss():
     pytest.importorskip("pycrfsuite")
     X, y = small_chains(60)

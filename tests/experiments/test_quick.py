@@ -9,6 +9,7 @@ from tikhon.experiments import EXPERIMENTS
 from tikhon.report.progress import Silent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_quick(name: str, data_dir: Path, tmp_path: Path) -> None:
     experiment = EXPERIMENTS[name]

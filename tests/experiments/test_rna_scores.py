@@ -50,6 +50,7 @@ def test_the_bootstrap_of_equal_molecules_has_no_spread() -> None:
 
 
 # The original program's log Z is off by 1e-3 (rough logarithms), which probably is why its figures are as well.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts_parses", "expected", "error"), [(True, (0.6459, 0.7010, 0.7198), 2e-3), (False, (0.6406,), 1e-4)]
 )

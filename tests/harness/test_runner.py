@@ -131,6 +131,7 @@ def test_a_failed_row_is_told_and_tried_again(tmp_path: Path, calls: Path) -> No
     assert made(calls) == ["a0", "b0", "a0", "b0"]
 
 
+@pytest.mark.slow
 def test_two_jobs_give_the_same_rows_in_two_processes(tmp_path: Path, calls: Path) -> None:
     one = experiment().run(None, tmp_path / "one", quick=False, jobs=1, progress=Silent())
     calls.write_text("")
@@ -147,6 +148,7 @@ def test_jobs_must_be_positive(tmp_path: Path, calls: Path) -> None:
         experiment().run(None, tmp_path, quick=False, jobs=0, progress=Silent())
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_goes_on(tmp_path: Path, calls: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"

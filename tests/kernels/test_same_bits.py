@@ -45,6 +45,7 @@ DERIVATIVES = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [pytest.param(CHAINS, id="chains"), pytest.param(MOLECULES, id="molecules")])
 def test_same_bits_with_an_empty_and_a_full_cache(problem, tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -73,6 +73,7 @@ def test_log_likelihoods_equal_enumeration(order, rng):
         assert found[i] == pytest.approx(log_sums[0] - log_sums[1], abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("ruled", [False, True])
 def test_labels_are_drawn_by_their_probability(order, ruled, rng):

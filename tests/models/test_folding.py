@@ -233,6 +233,7 @@ def test_the_score_of_the_original_weights(shipped):
     assert float(uses @ (folding_weights().scores @ shipped)) == pytest.approx(2.713993, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_structures_that_are_drawn_sketch_the_hessian(rng, monkeypatch):
     sequence, weights = a_sequence(rng, 24), 0.3 * rng.normal(size=folding_weights().count)
     objective = objective_of(sequence, np.zeros(24, np.int64), Rules(), row_weights=np.array([2.5]))

@@ -57,6 +57,7 @@ def check_best(found, count, structures, scores, logs):
         assert np.exp(shares).sum() == pytest.approx(1.0, abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 4, 9, 14])
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("count", [1, 2, 7, 40, ALL])

@@ -18,6 +18,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoResult, list[st
     return run(tmp_path_factory.mktemp("demo") / "new", progress=heard.append, quick=True), heard
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_each_method_and_data_set(quick: tuple[DemoResult, list[str]]) -> None:
     result, heard = quick
     assert [(row["data"], row["method"]) for row in result.rows] == [

@@ -155,6 +155,7 @@ def test_an_unknown_solver_is_refused():
         make_solver("sag", tol=1e-8, max_iter=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["newton-cg", "lbfgs"])
 def test_many_unpenalised_weights_have_one_answer_too(solver):
     """More than can be analysed for flat directions: a trifling strength decides."""

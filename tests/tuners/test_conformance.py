@@ -12,6 +12,7 @@ from tikhon.tuners import MM, TUNERS, Direct, Fixed, Gradient, Grid, make_tuner
 GROUPS = {"one": None, "given": ["a", "a", "b", "b", "c", -1], "separate": "separate"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", problems.MODELS)
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("tuner", TUNERS)
@@ -32,6 +33,7 @@ def test_conformance_with_integrated_noise(tuner, rng, tmp_path):
     check_tuner(lambda checkpoint: TUNERS[tuner](checkpoint=checkpoint), problem, str(tmp_path / "run.checkpoint"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["quasi-newton", "conjugate-gradient"])
 @pytest.mark.parametrize("hessian", ["analytic", "finite", "complex"])
 @pytest.mark.parametrize("seed", [0])

@@ -35,6 +35,7 @@ def columns_strengths(model, groups, p):
     return np.array([model.strengths_[g] for g in (["all"] * p if groups is None else groups)])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tikhon.errors.TuningWarning")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_leave_one_out_of_ridge_is_that_of_refits(block):
@@ -106,6 +107,7 @@ TUNERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuner", TUNERS)
 @pytest.mark.parametrize("model", problems.MODELS)
 def test_the_criterion_is_that_of_the_last_step_taken(tuner, model, rng):
@@ -116,6 +118,7 @@ def test_the_criterion_is_that_of_the_last_step_taken(tuner, model, rng):
     np.testing.assert_array_equal(list(result.strengths.values()), last.strengths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuner", TUNERS)
 @pytest.mark.parametrize("model", problems.MODELS)
 @pytest.mark.parametrize("seed", range(3))

@@ -20,6 +20,7 @@ from tikhon.tuners import Gradient, LeaveOneOut
 from tikhon.tuners.hypergradient import hypergradient
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", problems.MODELS)
 @pytest.mark.parametrize("method", ["quasi-newton", "conjugate-gradient"])
 def test_reaches_the_optimum_that_scipy_finds(model, method, rng):
@@ -119,6 +120,7 @@ KILLED = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_killed_five_times_and_resumed_ends_with_the_same_bits(tmp_path):
     """SIGKILL at random moments, 50 groups; each start goes on from the last checkpoint."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]), "OPENBLAS_NUM_THREADS": "1"}
@@ -147,6 +149,7 @@ def test_killed_five_times_and_resumed_ends_with_the_same_bits(tmp_path):
     np.testing.assert_array_equal(np.load(out), np.load(whole))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", problems.MODELS)
 @pytest.mark.parametrize("tuner", [Gradient, LeaveOneOut])
 @pytest.mark.parametrize("least_gain", [1e-2, 1e-3])

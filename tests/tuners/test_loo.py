@@ -41,6 +41,7 @@ def test_gradient_with_many_targets(per_target, rng):
     curved.check_gradient(curved.targets(rng, per_target=per_target), "leave_one_out", rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", problems.MODELS)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", [0])
@@ -72,6 +73,7 @@ def test_few_evaluations_are_enough(rng):
         assert len(result.trace) <= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["heart", "diabetes", "german.numer"])
 def test_real_data_agree_with_refits_within_a_hundredth(name, data_dir):
     dataset = load(name, data_dir)

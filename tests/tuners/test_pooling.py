@@ -84,6 +84,7 @@ def test_merged_groups_expand_to_the_same_strengths(index, fixed):
     np.testing.assert_array_equal(merged.expand(merged.with_common(3.0)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("splits", [(), "folds"])
 @pytest.mark.parametrize("model", problems.MODELS)
 def test_it_ends_at_the_optimum_of_criterion_and_prior(model, splits, rng):
