@@ -1,6 +1,7 @@
 """Least squares, for one or many targets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +13,7 @@ from tikhon.models.linear.design import Data, Design, active_rows, factor_produc
 from tikhon.models.linear.dual import SharedKernel, by_rows, inverse_strengths, kernel
 from tikhon.models.linear.flat import flat_directions
 from tikhon.models.linear.gram import SharedGrams
+from tikhon.models.linear.hints import linear_hints
 from tikhon.models.linear.inverse import Inverse, fewer_rows, inverse_cost, inverse_of
 from tikhon.models.linear.least_squares_curvature import LeastSquaresCurvature
 from tikhon.models.linear.left_out_squares import ClosedLeaveOneOut, crowded
@@ -53,14 +55,8 @@ class LeastSquares(ByExample):
 
     @cached_property
     def hints(self) -> Hints:
-        return Hints(
-            baseline=self.baseline_weights,
-            baseline_diagonal=self.baseline_diagonal,
-            gradient_units=self.gradient_units,
-            hessian_diagonal=self.hessian_diagonal,
-            preconditioner=self.preconditioner,
-            flat_directions=self.flat_directions,
-            row_losses=self.row_losses,
+        return replace(
+            linear_hints(self),
             noise_precision=self.noise_precision,
             rotated=self.rotated,
             closed_leave_one_out=self.closed_leave_one_out,

@@ -10,6 +10,7 @@ from tikhon.kernels.linear.pointwise import logistic_loss_probability
 from tikhon.models.linear.by_example import ByExample, Places
 from tikhon.models.linear.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.linear.flat import flat_directions
+from tikhon.models.linear.hints import linear_hints
 from tikhon.models.linear.inverse import fewer_rows, inverse_cost
 from tikhon.models.linear.logistic_curvature import LogisticCurvature, logistic_curvature
 from tikhon.models.memo import LastPoint
@@ -46,16 +47,7 @@ class Logistic(ByExample):
 
     @cached_property
     def hints(self) -> Hints:
-        return Hints(
-            baseline=self.baseline_weights,
-            baseline_diagonal=self.baseline_diagonal,
-            gradient_units=self.gradient_units,
-            hessian_diagonal=self.hessian_diagonal,
-            preconditioner=self.preconditioner,
-            flat_directions=self.flat_directions,
-            lbfgs_gap=self._design.lbfgs_gap,
-            row_losses=self.row_losses,
-        )
+        return linear_hints(self, lbfgs_gap=self._design.lbfgs_gap)
 
     def reweighted(self, row_weights: Vector) -> "Logistic":
         return Logistic(self.X, self.y, fit_intercept=self.fit_intercept, row_weights=row_weights)

@@ -11,6 +11,7 @@ from tikhon.models.linear.by_example import ByExample, Places
 from tikhon.models.linear.class_blocks import ClassBlocks, class_blocks
 from tikhon.models.linear.design import MOST_SIDE, Data, active_rows, factor_products
 from tikhon.models.linear.flat import flat_directions
+from tikhon.models.linear.hints import linear_hints
 from tikhon.models.linear.logistic import RAREST
 from tikhon.models.linear.softmax_curvature import SoftmaxCurvature
 from tikhon.models.linear.softmax_factor import SoftmaxFactor, curvature_pairs
@@ -57,16 +58,7 @@ class Softmax(ByExample):
 
     @cached_property
     def hints(self) -> Hints:
-        return Hints(
-            baseline=self.baseline_weights,
-            baseline_diagonal=self.baseline_diagonal,
-            gradient_units=self.gradient_units,
-            hessian_diagonal=self.hessian_diagonal,
-            preconditioner=self.preconditioner,
-            flat_directions=self.flat_directions,
-            lbfgs_gap=np.inf if self._class_factors_are_cheap else self._design.lbfgs_gap,
-            row_losses=self.row_losses,
-        )
+        return linear_hints(self, lbfgs_gap=np.inf if self._class_factors_are_cheap else self._design.lbfgs_gap)
 
     def reweighted(self, row_weights: Vector) -> "Softmax":
         return Softmax(
