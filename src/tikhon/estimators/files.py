@@ -36,5 +36,5 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
     if name not in ESTIMATORS:
         raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(ESTIMATORS)}")
     model_class = getattr(import_module(ESTIMATORS[name]), name)
-    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays)
+    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays, path)
     return model

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
+from tikhon.estimators.chain.description import CHAIN_FILE
 from tikhon.estimators.chain.groups import TEMPLATE, chain_groups
 from tikhon.estimators.chain.rules import Allowed, rules_of
 from tikhon.estimators.chain.sequences import LabelCodes, as_sequences, label_codes, refuse_empty
@@ -128,6 +129,7 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
     recipe_: (
         dict[str, Any] | None
     )  # how features were made, in JSON, where whoever made them wants it kept in model files
+    _file_description = CHAIN_FILE
     _encoder: FeatureEncoder
     _layout: Layout
     _weights: Vector
@@ -288,8 +290,8 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
         own = np.flatnonzero(layout.pair_labels == code)
         weights = self._weights[own]
         order = np.argsort(-weights if n >= 0 else weights, kind="stable")[: abs(n)]
-        names = self._encoder.names
-        return [(names[layout.pair_features[own[place]]], float(weights[place])) for place in order]
+        names = self._encoder.names_of(layout.pair_features[own[order]])
+        return list(zip(names, weights[order].tolist(), strict=True))
 
     # Predictions.
 
@@ -394,8 +396,6 @@ class ChainCRF(WeightsByGroup, TunedEstimator):
 
     def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
         self._encoder, self._layout = restored_chain(header, arrays)
-        if len(self.classes_) != self._layout.n_labels:
-            raise ValueError("classes")
         self._weights = self.tuning_.weights
         self.recipe_ = header["recipe"]
 

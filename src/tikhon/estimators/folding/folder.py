@@ -17,6 +17,7 @@ from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights, seeded
+from tikhon.estimators.folding.description import FOLDER_FILE
 from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of, texts_of
 from tikhon.estimators.state import Arrays, restore
 from tikhon.estimators.user_warnings import FitWarnings
@@ -127,6 +128,8 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
     """
 
     _weights: Vector
+
+    _file_description = FOLDER_FILE
 
     def __init__(
         self,
@@ -424,7 +427,7 @@ class RNAFolder(WeightsByGroup, TunedEstimator):
         ['(((((((..((((........)))).(((((.......))))).....(((((.......))))))))))))....']
         """
         header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
-        model: Self = restore(cls, header, arrays)
+        model: Self = restore(cls, header, arrays, PRETRAINED)
         model.set_params(**parameters)
         return model
 
