@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tikhon.data.description import LARGEST, Agreement, Array, Arrays, Description, Header, Size
+from tikhon.data.result_values import COUNT, TUNING
 from tikhon.data.values import (
     ANY_NUMBER,
     FINITE,
@@ -31,10 +32,8 @@ from tikhon.data.values import (
     record_of,
     shown,
 )
-from tikhon.results import Step, TuneResult
 
 MOST_PADDING = 10_000_000  # characters of all classes, as numpy pads them; more only where the classes are that long
-COUNT = Whole(at_least=0)
 STRENGTH = Number(at_least=0.0, at_most=FINITE)
 TRUTH = Either(Flag(), Whole(0, 1))  # parameters that fits take as true or false without asking for their type
 
@@ -70,44 +69,6 @@ PARAMETERS: dict[str, Value] = {
     "n_jobs": Either(Nothing(), Whole(-1, -1), Whole(at_least=1)),
     "verbose": Either(Nothing(), Flag(), ANY_NUMBER),
 }
-
-STEP = record_of(Step, without=("strengths",), number=Whole(at_least=1), n_iter=COUNT, n_passes=COUNT, n_products=COUNT)
-EXTRAS = Record(
-    {},
-    optional={
-        "n_iter": COUNT,
-        "loss_factor": ANY_NUMBER,
-        "precisions": DictOf(ANY_NUMBER),
-        "degrees_of_freedom": DictOf(ANY_NUMBER),
-        "grid": Record(
-            {
-                "strengths": ListOf(ANY_NUMBER, names="n_tried"),
-                "losses": ListOf(ANY_NUMBER, names="n_tried"),
-                "standard_errors": ListOf(optional(ANY_NUMBER), names="n_tried"),
-                "chosen": ANY_NUMBER,
-            }
-        ),
-        "pooling": Record(
-            {"common_strength": ANY_NUMBER, "common_criterion": ANY_NUMBER, "ratios": DictOf(ANY_NUMBER)},
-            optional={
-                "deviation": ANY_NUMBER,
-                "dispersion": ANY_NUMBER,
-                "centres": DictOf(ANY_NUMBER),
-                "slopes": DictOf(ANY_NUMBER),
-                "reasons": DictOf(Text()),
-            },
-        ),
-    },
-    open=True,  # tuners of users may add what they like
-)
-_TUNING = record_of(
-    TuneResult,
-    without=("strengths", "weights", "trace"),
-    optional=("relative_gap", "gap_is_bound"),  # files of 0.1 do not have them
-    n_fits=COUNT,
-    extras=EXTRAS,
-)
-TUNING = Record({**_TUNING.entries, "trace": ListOf(STEP, names="n_steps")}, _TUNING.optional)
 
 
 def model_description(
