@@ -17,6 +17,7 @@ from tikhon.tuners.base import Problem
 
 WEAKEST, STRONGEST = 1e-100, 1e100  # strengths that a tuning may be resumed with
 FARTHEST = float(np.log(STRONGEST))
+MOST_WEIGHT = 1e60  # losses square weights, and curvatures square losses
 CRITERION = Number(-LARGEST, LARGEST)
 COMMON, IN_UNITS, APART, DISPERSED = 0, 1, 2, 3  # the stages of a search
 
@@ -57,8 +58,8 @@ def descent_arrays(size: Size, farthest: float, prefix: str = "") -> dict[str, A
     return {
         f"{prefix}x": Array("float64", (size,), -farthest, farthest),
         f"{prefix}gradient": Array("float64", (size,)),
-        f"{prefix}direction": Array("float64", (size,)),
-        f"{prefix}moves": Array("float64", ("n_moves", size)),
+        f"{prefix}direction": Array("float64", (size,), -farthest, farthest),
+        f"{prefix}moves": Array("float64", ("n_moves", size), -farthest, farthest),
         f"{prefix}changes": Array("float64", ("n_moves", size)),
         f"{prefix}scalars": Array(
             "float64", (5,), or_nan=True, entries=(CRITERION, Number(0.0, 1.0), truth, truth, ANY_NUMBER)
@@ -67,7 +68,7 @@ def descent_arrays(size: Size, farthest: float, prefix: str = "") -> dict[str, A
 
 
 def direct_state() -> State:
-    return State(Record({}), lambda _: descent_arrays("n_weights", LARGEST))
+    return State(Record({}), lambda _: descent_arrays("n_weights", MOST_WEIGHT))
 
 
 def mm_state(problem: Problem) -> State:
@@ -79,7 +80,7 @@ def mm_state(problem: Problem) -> State:
         np.where(groups.learned, STRONGEST, groups.fixed),
     )
     arrays = {
-        "weights": Array("float64", ("n_weights",)),
+        "weights": Array("float64", ("n_weights",), -MOST_WEIGHT, MOST_WEIGHT),
         "strengths": strengths,
         "updated": strengths,
         "next": strengths,
@@ -97,7 +98,7 @@ def grid_state(values: Vector, bounds: tuple[float, float], n_rounds: int) -> St
         "tried": Array("float64", ("n_steps",), low, high, distinct=True),
         "losses": Array("float64", ("n_steps", "n_splits")),
         "kept": Array("float64", ("n_kept",), low, high, distinct=True),
-        "weights": Array("float64", ("n_kept", "n_splits", "n_weights")),
+        "weights": Array("float64", ("n_kept", "n_splits", "n_weights"), -MOST_WEIGHT, MOST_WEIGHT),
     }
     return State(numbers, lambda _: arrays)
 
@@ -162,7 +163,7 @@ def _check_best(header: Header, arrays: Arrays) -> None:
 def _starts(by_split: bool, prefix: str) -> dict[str, Array]:
     """Weights and adjoints for each split or, where rows are left out, of the one fit; none where nothing is fitted."""
     shape: tuple[Size, ...] = ("n_splits", "n_weights") if by_split else (1, "n_weights")
-    array = Array("float64", shape, other_shapes=() if by_split else ((0,),))
+    array = Array("float64", shape, -MOST_WEIGHT, MOST_WEIGHT, other_shapes=() if by_split else ((0,),))
     return {f"{prefix}weights": array, f"{prefix}adjoints": array}
 
 
