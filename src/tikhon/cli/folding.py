@@ -16,7 +16,7 @@ from tikhon.data.dot_bracket import partners_of
 from tikhon.data.files import check_writable, reading, replacing
 from tikhon.data.pair_tables import bpseq_text, ct_text
 from tikhon.data.rna import PRETRAINED
-from tikhon.errors import FileFormatError, InputError
+from tikhon.errors import InputError
 from tikhon.kernels.folding.inside import NONE, Molecule
 from tikhon.models.folding.prediction import LONGEST_SEQUENCE, Prediction, Predictor, Request, sampling_seed
 from tikhon.models.folding.structures import Rules, encoded, pair_counts, share, strangers
@@ -72,19 +72,16 @@ def _is_model_file(path: Path) -> bool:
 
 def _model_file(path: Path) -> Folder:
     from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
+    from tikhon.estimators.folding.description import FOLDER_FILE
 
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     kind = header.get("estimator")
     if kind != "RNAFolder":
         raise InputError(f"{path}: is a {kind} model; tikhon fold needs one that tikhon fold fit wrote")
-    try:
-        stored, weights = header["parameters"], np.asarray(arrays["tuning.weights"], np.float64)
-        rules = Rules(**{name: stored[name] for name in Rules.__dataclass_fields__ if name in stored})
-        if weights.shape != (len(folding_weights().names),) or not np.isfinite(weights).all():
-            raise ValueError("weights")
-        return Folder(weights, rules, int(stored.get("longest_sequence", LONGEST_SEQUENCE)))
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{path}: lacks or garbles an entry: {error!r}") from None
+    FOLDER_FILE.check(path, header, arrays)
+    stored = header["parameters"]
+    rules = Rules(**{name: stored[name] for name in Rules.__dataclass_fields__ if name in stored})
+    return Folder(arrays["tuning.weights"], rules, stored.get("longest_sequence", LONGEST_SEQUENCE))
 
 
 def _parameter_file(path: Path) -> Folder:

@@ -67,8 +67,8 @@ def inspect(
 
 def _size(model: Any) -> tuple[int, str]:
     """How large a model is, and in what."""
-    if hasattr(model, "feature_names_"):
-        return len(model.feature_names_), "features"
+    if hasattr(model, "strongest_features"):
+        return int(model.coef_.shape[1]), "features"
     if hasattr(model, "weights_"):
         return len(model.weights_), "weights"
     return int(model.n_features_in_), "columns"

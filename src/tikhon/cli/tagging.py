@@ -81,8 +81,8 @@ def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
     model.n_jobs = jobs
     try:
         return model, FeatureMaker.from_json(model.recipe_)
-    except (KeyError, TypeError, ValueError):
-        raise FileFormatError(f"{path}: garbles how features are made") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 def read_for_tagger(path: Path, maker: FeatureMaker, bar: Bar, *, labelled: bool = False) -> list[Sentence]:

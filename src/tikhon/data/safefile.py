@@ -86,7 +86,15 @@ def read_file(path: Path, *, kind: str, max_version: int) -> tuple[dict[str, Any
         )
     arrays.pop(_NO_ARRAYS, None)
     for name in description["complex"]:
-        arrays[name] = arrays[name].view(np.result_type(arrays[name].dtype, 1j))[..., 0]
+        if not isinstance(name, str) or name not in arrays:
+            raise FileFormatError(f"{os.fspath(path)}: complex names {name!r}; expected the name of an array")
+        pairs = arrays[name]
+        if pairs.dtype.kind != "f" or pairs.dtype.itemsize < 4 or pairs.shape[-1:] != (2,):
+            raise FileFormatError(
+                f"{os.fspath(path)}: {name} is of type {pairs.dtype} and shape {pairs.shape}; expected pairs of floats, since "
+                "complex names it"
+            )
+        arrays[name] = pairs.view(np.result_type(pairs.dtype, 1j))[..., 0]
     header: dict[str, Any] = description["header"]
     return header, arrays
 

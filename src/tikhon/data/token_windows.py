@@ -11,11 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from tikhon.data.conll import Sentence
+from tikhon.data.values import Flag, ListOf, Mismatch, Record, Row, Text, Whole, shown
 from tikhon.errors import FileFormatError, InputError
 
 SPELLING = ("lower", "shape", "prefix1", "prefix2", "prefix3", "suffix1", "suffix2", "suffix3", "digit", "hyphen")
 MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 FARTHEST = 1000  # tokens away
+
+
+_PLACE = Row(Whole(-FARTHEST, FARTHEST), Whole(at_least=0))  # an offset and a column
+_RECIPE = Record(  # what ``FeatureMaker.as_json`` gives
+    {
+        "templates": ListOf(Row(Text(), ListOf(_PLACE, at_least=1))),
+        "n_columns": Whole(at_least=1),
+        "spelling": Flag(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,16 +54,23 @@ class FeatureMaker:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "FeatureMaker":
-        """Raises KeyError, TypeError or ValueError where it is not what ``as_json`` gave."""
-        templates = []
-        for name, places in stored["templates"]:
-            pairs = tuple((int(offset), int(column)) for offset, column in places)
-            if not pairs or any(
-                abs(offset) > FARTHEST or not 0 <= column < stored["n_columns"] for offset, column in pairs
-            ):
-                raise ValueError(name)
-            templates.append(Template(str(name), pairs))
-        return FeatureMaker(tuple(templates), int(stored["n_columns"]), bool(stored["spelling"]))
+        """What ``as_json`` gave; else a ``FileFormatError`` that names the field."""
+        try:
+            _RECIPE.check(stored, "recipe", {})
+            for number, (name, places) in enumerate(stored["templates"]):
+                last = max(column for _, column in places)
+                if last >= stored["n_columns"]:
+                    raise Mismatch(
+                        f"recipe.templates[{number}]",
+                        f"{shown(name)} of column {last}",
+                        f"columns below {stored['n_columns']}",
+                    )
+        except Mismatch as wrong:
+            raise FileFormatError(str(wrong)) from None
+        templates = (
+            Template(name, tuple((offset, column) for offset, column in places)) for name, places in stored["templates"]
+        )
+        return FeatureMaker(tuple(templates), stored["n_columns"], stored["spelling"])
 
     def features(self, sentence: Sentence) -> list[list[str]]:
         """A list of features for each token."""

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import joblib
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from tikhon.data.description import Description
 from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, write_file
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.splits import make_pairs, make_splits
@@ -238,7 +239,9 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise InputError(f"tuner=None needs a strength for every group: {missing!r} has none among {given}")
         return groups
 
-    # What a model file holds besides: written into arrays and a header, and read back.
+    # What a model file holds besides: described, written into arrays and a header, and read back.
+
+    _file_description: ClassVar[Description]
 
     def _own_state(self, arrays: Arrays) -> dict[str, Any]:
         raise NotImplementedError

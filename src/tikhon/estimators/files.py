@@ -34,7 +34,9 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     name = str(header.get("estimator"))
     if name not in ESTIMATORS:
-        raise FileFormatError(f"{os.fspath(path)} holds a {name!r} model; this tikhon knows {', '.join(ESTIMATORS)}")
+        raise FileFormatError(
+            f"{os.fspath(path)}: estimator names a {name!r} model; this tikhon knows {', '.join(ESTIMATORS)}"
+        )
     model_class = getattr(import_module(ESTIMATORS[name]), name)
-    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays)
+    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays, path)
     return model

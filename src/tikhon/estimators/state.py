@@ -1,7 +1,11 @@
-"""A fitted model as a JSON header and arrays, and back: what a model file holds."""
+"""A fitted model as a JSON header and arrays, and back: what a model file holds.
+
+``description.py`` says the same as a description, which is checked before anything is restored.
+"""
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon._version import __version__
+from tikhon.data.description import Description
+from tikhon.data.values import Mismatch
 from tikhon.errors import FileFormatError, InputError
 from tikhon.groups import Groups
 from tikhon.results import Step, TuneResult
@@ -39,20 +45,22 @@ def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def restore(model_class: type[Any], header: dict[str, Any], arrays: Arrays) -> Any:
-    """The fitted estimator of a header and arrays."""
+def restore(model_class: type[Any], header: dict[str, Any], arrays: Arrays, path: str | os.PathLike[str]) -> Any:
+    """The fitted estimator of the header and the arrays of a file, once they are as the model describes them."""
+    description: Description = model_class._file_description
+    description.check(path, header, arrays)
+    model = model_class(**_restored_parameters(header["parameters"]))
+    names = tuple(header["groups"])
+    model.groups_ = Groups(arrays["groups.index"].astype(np.intp), names, arrays["groups.fixed"])
+    model.strengths_ = dict(zip(names, arrays["strengths"].tolist(), strict=True))
+    model.tuning_ = _restored_tuning(header["tuning"], names, arrays)
+    model.n_iter_ = header["n_iter"]
+    if "classes" in header:
+        model.classes_ = _restored_labels(header["classes"], arrays)
     try:
-        model = model_class(**_restored_parameters(header["parameters"]))
-        names = tuple(header["groups"])
-        model.groups_ = Groups(arrays["groups.index"].astype(np.intp), names, arrays["groups.fixed"])
-        model.strengths_ = dict(zip(names, arrays["strengths"].tolist(), strict=True))
-        model.tuning_ = _restored_tuning(header["tuning"], names, arrays)
-        model.n_iter_ = header["n_iter"]
-        if "classes" in header:
-            model.classes_ = _restored_labels(header["classes"], arrays)
         model._restore_own(header, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"the model file lacks or garbles an entry: {error!r}") from error
+    except Mismatch as wrong:
+        raise FileFormatError(f"{os.fspath(path)}: {wrong}") from None
     return model
 
 

@@ -122,7 +122,7 @@ class CurvedEvaluator:
         inner = self.inner_at(strengths)
         if self._closed is not None:
             return self._by_closed_form(self._closed(inner.strength), theta, strengths, warm)
-        start = self.start if warm is None else self._start(warm, inner.strength)
+        start = self.start if warm is None or not warm.weights else self._start(warm, inner.strength)
         return self._by_fit(inner, theta, strengths, start, FIT_SHARE * accuracy)
 
     def _by_closed_form(

@@ -11,6 +11,7 @@ from tikhon.solvers import NewtonCG
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.penalised import baseline, gradient_measure, penalised
 from tikhon.tuners.base import Problem, Start, Tuner
+from tikhon.tuners.checkpoints import direct_state
 from tikhon.tuners.finish import finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
@@ -76,7 +77,7 @@ class Direct(Tuner):
         begin, metric = self._beginning(problem, integrated)
         descent = Descent(memory=self.memory, metric=metric, noise=1e-14)
         journal = Journal(self, problem)
-        saved = journal.resume()
+        saved = journal.resume(direct_state())
         state = descent.start(begin) if saved is None else DescentState.from_arrays(saved[0])
         status: TuneStatus = "max_steps"
         residual = np.inf if np.isnan(state.value) else measure.residual(state.gradient)

@@ -118,7 +118,7 @@ class Gradient(Tuner):
 
             found = Search(
                 problem, journal, evaluate, lambda part: self._plan(part, constant), accuracy=FIRST_ACCURACY,
-                enough_accuracy=enough, pooling=self.pooling,
+                enough_accuracy=enough, pooling=self.pooling, by_split=True,
             ).descend()  # fmt: skip
         tuned = problem.groups.strengths(found.theta)
         strengths, carried = carried_over(problem, tuned)

@@ -14,6 +14,7 @@ from tikhon.results import FitResult, Step, TuneResult, TuneStatus
 from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Tuner
+from tikhon.tuners.checkpoints import State, grid_state
 from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import check_bounds, check_pairs
@@ -83,7 +84,7 @@ class Grid(Tuner):
         values = self._checked(problem)
         journal = Journal(self, problem)
         search = _Search(problem, journal, self)
-        search.restore()
+        search.restore(grid_state(values, self.bounds, self.refine))
         status: TuneStatus = "converged"
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
             try:
@@ -158,8 +159,8 @@ class _Search:
         self._extrapolate = grid.extrapolate
         self._inner_tol = grid.inner_tol or (LARGE_GAP if prefers_gradients(problem.pairs[0].train) else FINE_GAP)
 
-    def restore(self) -> None:
-        saved = self._journal.resume()
+    def restore(self, state: State) -> None:
+        saved = self._journal.resume(state)
         if saved is not None:
             arrays, numbers = saved
             self.rounds, self._pending = numbers["rounds"], numbers["pending"]

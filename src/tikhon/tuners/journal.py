@@ -15,6 +15,7 @@ from tikhon.data.safefile import read_file, write_file
 from tikhon.errors import InputError
 from tikhon.results import FitResult, Step
 from tikhon.tuners.base import Problem, Tuner
+from tikhon.tuners.checkpoints import State, checkpoint_description
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 FORMAT = 1
@@ -42,15 +43,20 @@ class Journal:
     def seconds(self) -> float:
         return time.perf_counter() - self._start
 
-    def resume(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
-        """The arrays and numbers of the last step of an earlier run, or None; the trace is restored."""
+    def resume(self, state: State) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+        """The arrays and numbers of the last step of an earlier run, or None; the trace is restored.
+
+        ``state`` says what they must be.
+        """
         if self._path is None or not os.path.exists(self._path):
             return None
         header, arrays = read_file(self._path, kind="checkpoint", max_version=FORMAT)
-        if header["fingerprint"] != self._fingerprint:
+        if header.get("fingerprint") != self._fingerprint:
             raise InputError(
-                f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings: delete it or name another file"
+                f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings (by its fingerprint): delete it "
+                "or name another file"
             )
+        checkpoint_description(self._problem, state).check(self._path, header, arrays)
         strengths = arrays.pop("trace.strengths")
         self.trace = [Step(**row, strengths=strengths[i]) for i, row in enumerate(header["trace"])]
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]

@@ -11,6 +11,7 @@ from tikhon.results import Step, TuneResult, TuneStatus
 from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline, penalised
 from tikhon.tuners.base import Problem, Start, Tuner
+from tikhon.tuners.checkpoints import mm_state
 from tikhon.tuners.finish import convex_bound, finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
@@ -172,7 +173,7 @@ class _Run:
         return further
 
     def _restore(self) -> None:
-        saved = self._journal.resume()
+        saved = self._journal.resume(mm_state(self._problem))
         if saved is None:
             return
         arrays, _ = saved

@@ -14,6 +14,7 @@ from tikhon.objective import Vector, hints_of
 from tikhon.results import TuneStatus
 from tikhon.solvers.descent import Descent
 from tikhon.tuners.base import Problem
+from tikhon.tuners.checkpoints import APART, COMMON, DISPERSED, IN_UNITS, search_state
 from tikhon.tuners.descending import Descending, Evaluate, Evaluation, Saved, Stopping, Warm
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.pooling import Centre, Known, Pooling, check_pooling, pooling_report, size_offsets, unit_offsets
@@ -22,7 +23,6 @@ from tikhon.tuners.settings import natural_strengths
 
 FIRST_MOVE = 1.0  # in log strength: the slopes at the common strength tell the way, but not how far
 ADOPTED = 1.5  # nats that a common strength by the sizes must gain over a plain one
-COMMON, IN_UNITS, APART, DISPERSED = 0, 1, 2, 3  # the stages of a tuning
 OVER: tuple[TuneStatus, ...] = ("interrupted", "max_steps")  # after these no further stage begins
 
 
@@ -57,17 +57,22 @@ class Search:
 
     def __init__(
         self, problem: Problem, journal: Journal, evaluate: Evaluate, plan_for: PlanFor, *, accuracy: float,
-        enough_accuracy: float = 0.0, pooling: float | None = None,
+        enough_accuracy: float = 0.0, pooling: float | None = None, by_split: bool = False,
     ) -> None:  # fmt: skip
-        """``pooling`` is the deviation of the priors; None: each group's strength is on its own."""
+        """``pooling`` is the deviation of the priors; None: each group's strength is on its own.
+
+        ``by_split``: an evaluation fits each training part, not all data.
+        """
         check_pooling(pooling)
         self._problem, self._journal, self._evaluate, self._plan_for = problem, journal, evaluate, plan_for
         self._accuracy, self._enough_accuracy = accuracy, enough_accuracy
+        self._by_split = by_split
         self._pooling, self._n_learned = pooling, int(problem.groups.learned.sum())
 
     def descend(self) -> Descended:
-        saved = self._journal.resume()
-        if self._pooling is None or self._n_learned < 2:
+        pooled = self._pooling is not None and self._n_learned >= 2
+        saved = self._journal.resume(search_state(self._problem, by_split=self._by_split, pooled=pooled))
+        if not pooled:
             plan = self._plan_for(self._problem)
             start, warm = plan.begin(None) if saved is None else (np.zeros(self._n_learned), None)
             run = Descending(

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tikhon.errors import InputError
 from tikhon.estimators.base import cores
+from tikhon.estimators.chain.description import CHAIN_FILE
 from tikhon.estimators.chain.groups import TEMPLATE, chain_groups
 from tikhon.estimators.chain.rules import Allowed
 from tikhon.estimators.chain.sequence_estimator import SequenceEstimator
@@ -116,6 +117,7 @@ class ChainCRF(SequenceEstimator):
     'word=a'
     """
 
+    _file_description = CHAIN_FILE
     _layout: Layout
 
     def __init__(
@@ -188,8 +190,8 @@ class ChainCRF(SequenceEstimator):
         own = np.flatnonzero(layout.pair_labels == code)
         weights = self._weights[own]
         order = np.argsort(-weights if n >= 0 else weights, kind="stable")[: abs(n)]
-        names = self._encoder.names
-        return [(names[layout.pair_features[own[place]]], float(weights[place])) for place in order]
+        names = self._encoder.names_of(layout.pair_features[own[order]])
+        return list(zip(names, weights[order].tolist(), strict=True))
 
     # What the base asks for.
 

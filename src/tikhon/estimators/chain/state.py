@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.data.values import Mismatch
 from tikhon.estimators.chain.token_features import FeatureEncoder, Numbering
 from tikhon.estimators.state import Arrays
 from tikhon.models.chain.feature_table import FeatureTable
@@ -32,55 +33,20 @@ def chain_state(encoder: FeatureEncoder, layout: Layout, arrays: Arrays) -> dict
 
 
 def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEncoder, Layout]:
+    """From a header and arrays that are as ``description.py`` says; whether names differ turns out here."""
     numbers = Numbering()
     if header["n_columns"] is None:
         names = _unpacked(arrays["features.text"], arrays["features.ends"])
         numbers.update({name: number for number, name in enumerate(names)})
         if len(names) != len(numbers):
-            raise ValueError("features")
-    counts = (header[name] for name in ("n_features", "n_labels", "order", "n_dense_pairs"))
-    n_features = len(numbers) if header["n_columns"] is None else header["n_columns"]
-    if not all(type(count) is int for count in (*counts, n_features)) or n_features != header["n_features"]:
-        raise ValueError("n_features, n_labels, order, n_dense_pairs")
+            raise Mismatch("features.text", "a list with a name twice", "names that differ")
     table = FeatureTable(
         header["n_features"], header["n_labels"], arrays["pairs.features"].astype(np.int32),
         arrays["pairs.labels"].astype(np.int32), header["n_dense_pairs"],
     )  # fmt: skip
     rows = tuple(arrays[f"transitions.{number}"].astype(np.int64) for number in range(1, header["order"] + 1))
     layout = Layout(table, Transitions(header["n_labels"], header["order"], rows))
-    _check(layout, arrays["tuning.weights"])
     return FeatureEncoder(numbers, header["n_columns"]), layout
-
-
-def _check(layout: Layout, weights: NDArray[np.float64]) -> None:
-    """Kernels do not look at bounds: whatever a file says must be in them."""
-    inside = (
-        layout.order in (1, 2)
-        and len(layout.pair_features) == len(layout.pair_labels)
-        and 0 <= layout.n_dense_pairs <= layout.n_pairs
-        and _within(layout.pair_features, layout.n_features)
-        and _within(layout.pair_labels, layout.n_labels)
-        and all(_within(rows, layout.n_labels) for rows in layout.transitions)
-        and all(rows.ndim == 2 and rows.shape[1] == n for n, rows in enumerate(layout.transitions, start=2))
-        and weights.shape == (layout.n_weights,)
-        and _grouped(layout)
-    )
-    if not inside:
-        raise ValueError("pairs")
-
-
-def _within(numbers: NDArray[Any], count: int) -> bool:
-    return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < count)
-
-
-def _grouped(layout: Layout) -> bool:
-    """Pairs of one feature stand together, and are all dense or all listed."""
-    features, split = layout.pair_features, layout.n_dense_pairs
-    begins = np.ones(len(features), bool)
-    begins[1:] = features[1:] != features[:-1]
-    if split < len(features):
-        begins[split] = True
-    return int(begins.sum()) == len(np.unique(features))
 
 
 def _packed(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -90,5 +56,10 @@ def _packed(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _unpacked(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
-    content = text.tobytes()
-    return [content[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise([0, *ends.tolist()])]
+    content, places = text.tobytes(), [0, *ends.tolist()]
+    if places[-1] != len(content):
+        raise Mismatch("features.text", f"of {len(content)} bytes", f"{places[-1]}, where the last name ends")
+    try:
+        return [content[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(places)]
+    except UnicodeDecodeError as error:
+        raise Mismatch("features.text", f"no UTF-8 text ({error.reason})", "UTF-8 text") from None

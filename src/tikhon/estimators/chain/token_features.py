@@ -70,6 +70,13 @@ class FeatureEncoder:
     def names(self) -> list[str]:
         return list(self.numbers) if self.n_columns is None else [f"x{j}" for j in range(self.n_columns)]
 
+    def names_of(self, features: NDArray[np.int32]) -> list[str]:
+        """Of a few features: arrays may have more columns than names would fit into memory."""
+        if self.n_columns is not None:
+            return [f"x{j}" for j in features.tolist()]
+        names = self.names
+        return [names[number] for number in features.tolist()]
+
     def encode(self, X: Sequence[Any], *, learn: bool) -> TokenFeatures:
         X = [_without_names(sequence) for sequence in X]
         if len(X) == 0:

@@ -15,6 +15,7 @@ from tikhon.data.safefile import MODEL_KIND, MODEL_VERSION, read_file
 from tikhon.errors import InputError
 from tikhon.estimators.base import TunedEstimator, WeightsByGroup, cores
 from tikhon.estimators.checks import checked_parameters, checked_weights
+from tikhon.estimators.folding.description import FOLDER_FILE
 from tikhon.estimators.folding.groups import KINDS, groups_of_weights, left_out_weights, with_those_left_out
 from tikhon.estimators.folding.predictions import FoldingPredictions
 from tikhon.estimators.folding.rna_input import checked_sequences, checked_structures, examples_of, texts_of
@@ -108,6 +109,8 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
     """
 
     _weights: Vector
+
+    _file_description = FOLDER_FILE
 
     def __init__(
         self,
@@ -230,7 +233,7 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
         ['(((((((..((((........)))).(((((.......))))).....(((((.......))))))))))))....']
         """
         header, arrays = read_file(PRETRAINED, kind=MODEL_KIND, max_version=MODEL_VERSION)
-        model: Self = restore(cls, header, arrays)
+        model: Self = restore(cls, header, arrays, PRETRAINED)
         model.set_params(**parameters)
         return model
 

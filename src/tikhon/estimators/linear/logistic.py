@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tikhon.errors import InputError
 from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, column_names
 from tikhon.estimators.linear.base import LastFit, LinearEstimator
+from tikhon.estimators.linear.description import LOGISTIC_FILE
 from tikhon.groups import GroupSpec
 from tikhon.models import Logistic, Softmax
 from tikhon.objective import Matrix, Rows, Vector
@@ -108,6 +109,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     >>> model.predict(np.eye(2, 62)).tolist()
     ['yes', 'no']
     """
+
+    _file_description = LOGISTIC_FILE
 
     def __init__(
         self,

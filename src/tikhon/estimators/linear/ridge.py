@@ -19,6 +19,7 @@ from tikhon.estimators.checks import (
     refuse_huge,
 )
 from tikhon.estimators.linear.base import LinearEstimator
+from tikhon.estimators.linear.description import RIDGE_FILE
 from tikhon.estimators.state import Arrays
 from tikhon.groups import GroupSpec
 from tikhon.models import LeastSquares, NoiseIntegrated
@@ -124,6 +125,8 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     >>> model.strengths_["rest"] > 10 * model.strengths_["signal"]
     True
     """
+
+    _file_description = RIDGE_FILE
 
     def __init__(
         self,
