@@ -150,10 +150,10 @@ class Curved(Objective, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Multiple:
-    """An objective is ``factor`` times another one: strengths divided by the factor belong to that one."""
+    """An objective is ``multiplier`` times another one: strengths divided by it belong to that one."""
 
     objective: Objective
-    factor: float
+    multiplier: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

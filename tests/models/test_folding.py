@@ -9,7 +9,7 @@ from tests import naive
 
 from tikhon.data.dot_bracket import SOME_PARTNER
 from tikhon.models.folding.objective import Folding, example
-from tikhon.models.folding.passes import factors_of, fold_inside
+from tikhon.models.folding.passes import boltzmann_of, fold_inside
 from tikhon.models.folding.structures import Rules, encoded, known_uses, unknown_molecule
 from tikhon.models.folding.weights import GROUPS, LETTERS, folding_weights, score_matrix, scores_from, tables_of
 from tikhon.solvers import LBFGS, NewtonCG
@@ -179,10 +179,10 @@ def test_weights_beyond_floating_point_give_no_nan():
     scores = np.zeros(len(scores_from(np.zeros(708), counts_parses=False)))
     tables_of(scores).loop[:] = -1000.0
     tables_of(scores).bulge[:] = tables_of(scores).internal[:] = 1000.0
-    factors = factors_of(tables_of(scores), 10, 0.0)
-    for found in (factors.bulge_left, factors.bulge_right, factors.internal):
+    boltzmann = boltzmann_of(tables_of(scores), 10, 0.0)
+    for found in (boltzmann.bulge_left, boltzmann.bulge_right, boltzmann.internal):
         np.testing.assert_allclose(found, 1.0)
-    assert factors_of(tables_of(scores), 10, 0.0, longest_loop=0).bulge_left.tolist() == [0.0] * 5
+    assert boltzmann_of(tables_of(scores), 10, 0.0, longest_loop=0).bulge_left.tolist() == [0.0] * 5
 
 
 @pytest.mark.parametrize("size", [-11.0, -9.2, 9.8, 11.5])

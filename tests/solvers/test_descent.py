@@ -99,7 +99,7 @@ def test_in_one_dimension_a_cubic_through_values_and_slopes_leads(start):
         )
 
     least = np.log(4.0 / 7.0) / 1.1
-    descent = Descent(first_move=2.0, largest_move=3.0, relative_curvature=0.03)
+    descent = Descent(first_move=2.0, largest_move=3.0, relative_second_derivative=0.03)
     state = descent.start(np.array([start]))
     for _ in range(12):
         state = descent.tell(state, *evaluate(descent.ask(state)))

@@ -15,7 +15,7 @@ from tikhon.models import LeastSquares
 from tikhon.solvers import Newton, make_solver
 from tikhon.solvers.penalised import damped, penalised
 from tikhon.tuners import Problem
-from tikhon.tuners.curved import CurvedEvaluator
+from tikhon.tuners.factored_criteria import FactoredCriterion
 
 GROUPS = {"one": None, "given": ["a", "a", "b", "b", "c", -1], "separate": "separate"}
 
@@ -25,7 +25,7 @@ def judged(criterion):
 
 
 def evaluator(problem, criterion):
-    return CurvedEvaluator(problem, criterion, 1.0, "test")
+    return FactoredCriterion(problem, criterion, 1.0, "test")
 
 
 def refitted(problem, criterion, theta):

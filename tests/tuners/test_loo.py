@@ -14,8 +14,8 @@ from tikhon.data.libsvm import load
 from tikhon.errors import InputError, MissingCapability
 from tikhon.models import Logistic, NoiseIntegrated
 from tikhon.solvers import Newton
-from tikhon.tuners import make_tuner, settling
-from tikhon.tuners.curved import settle
+from tikhon.tuners import mackay, make_tuner
+from tikhon.tuners.factored_criteria import settle
 from tikhon.tuners.settings import natural_strengths
 
 SHARP = LeaveOneOut(tol=1e-7)
@@ -129,7 +129,7 @@ def test_a_start_is_where_it_starts(rng):
 def test_settling_stays_near_the_natural_strengths_with_a_group_of_noise(model, rng):
     problem = problems.problem(model, rng, ["signal"] * 3 + ["noise"] * 3, n=300)
     natural = natural_strengths(problem.objective, problem.groups)
-    lower, upper = settling.bounds(natural, natural * 2.0**-16, natural * 2.0**20)
+    lower, upper = mackay.bounds(natural, natural * 2.0**-16, natural * 2.0**20)
     strengths, weights = settle(
         curved.evaluator(problem, "leave_one_out"), problem.groups, 10.0 * natural, (lower, upper)
     )

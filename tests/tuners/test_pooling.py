@@ -20,7 +20,7 @@ from tikhon.tuners import Auto, Gradient, LeaveOneOut
 from tikhon.tuners.base import Problem
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.pooling import Known, Pooling, size_offsets
-from tikhon.tuners.search import tied
+from tikhon.tuners.staged_descent import tied
 
 GROUPS = ["a", "a", "b", "b", "c", "c"]
 SHARP = {"tol": 1e-7, "max_steps": 300}

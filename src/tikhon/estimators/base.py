@@ -28,7 +28,7 @@ from tikhon.solvers import Solver, make_solver, prefers_factors, prefers_gradien
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners import Fixed, Problem, Tuner, make_tuner
 from tikhon.tuners.base import Rescale
-from tikhon.tuners.finish import convex_bound
+from tikhon.tuners.refit import convex_bound
 from tikhon.tuners.workers import one_blas_thread
 
 if TYPE_CHECKING:
@@ -108,15 +108,17 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         AssertionError
             Where they differ by more than ``tol``, with the figures.
         """
-        from tikhon.estimators.probe import HypergradientProbe  # here: a fit does not need the conformance suites
+        from tikhon.estimators.hypergradient_check import (
+            HypergradientChecker,  # here: a fit does not need the conformance suites
+        )
 
-        probe = HypergradientProbe(seed=seed, tol=tol)
+        checker = HypergradientChecker(seed=seed, tol=tol)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TuningWarning)  # they speak of a fit that nobody asked for
-            clone(self).set_params(tuner=probe).fit(X, y, sample_weight)
-        if not probe.reports:
+            clone(self).set_params(tuner=checker).fit(X, y, sample_weight)
+        if not checker.reports:
             raise InputError("all strengths are fixed: there is no hypergradient to check")
-        return probe.reports[0]
+        return checker.reports[0]
 
     def _checked_tuner(self, groups: Groups) -> Tuner:
         tuner = make_tuner(self.tuner)

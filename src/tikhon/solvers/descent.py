@@ -23,9 +23,9 @@ Method = Literal["quasi-newton", "conjugate-gradient"]
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 SMALLEST_STEP = 1e-10
 GROWTH = 2.0  # of the step where the slope does not flatten
-STEEP = 0.5  # of the slope, as curvature, before any is known
+STEEP = 0.5  # of the slope, as second derivative, before any is known
 FURTHER = 3.0  # than a secant's step a cubic's may lead, or as much less far
-LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below would spoil the approximation
+LEAST_PRODUCT = 1e-10  # of |s||y|: pairs below would spoil the approximation
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class DescentState:
     accepted: bool  # was the last evaluation a step forward?
     stalled: bool  # no step along the steepest descent lowers the value
     fall: float = np.nan  # of the value along the last move that is remembered
-    curvatures: tuple[float, ...] = ()  # products of moves and changes, pair by pair
+    inner_products: tuple[float, ...] = ()  # products of moves and changes, pair by pair
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         scalars = np.array([self.value, self.step, float(self.accepted), float(self.stalled), self.fall])
@@ -75,7 +75,7 @@ class Descent:
     first_move: float = np.inf  # largest entry of the very first step
     largest_move: float = np.inf  # and of any
     metric: Vector | Product | None = None  # a guess of the Hessian's diagonal, or the inverse of one of all of it
-    relative_curvature: float | None = None  # or of its size far from any slope, in units of the first value
+    relative_second_derivative: float | None = None  # or of its size far from any slope, in units of the first value
     noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
     single: bool = False  # remember pairs in single precision: half the memory and time where variables are many
 
@@ -101,10 +101,10 @@ class Descent:
         )
         if np.isfinite(value) and lower:
             change = gradient - state.gradient
-            curvature = float(move @ change)
+            inner_product = float(move @ change)
             # Where the slope does not flatten along a step, the next one is at least twice as long.
-            least = GROWTH * float(np.abs(move).max(initial=0.0)) if curvature <= 0.0 else 0.0
-            return self._depart(self._remember(state, x, value, gradient, move, change, curvature), least)
+            least = GROWTH * float(np.abs(move).max(initial=0.0)) if inner_product <= 0.0 else 0.0
+            return self._depart(self._remember(state, x, value, gradient, move, change, inner_product), least)
         return self._shorten(state, value, promised)
 
     def rebase(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
@@ -127,18 +127,18 @@ class Descent:
         return ~held
 
     def _remember(
-        self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector, change: Vector, curvature: float
+        self, state: DescentState, x: Vector, value: float, gradient: Vector, move: Vector, change: Vector, inner_product: float
     ) -> DescentState:  # fmt: skip
-        moves, changes, curvatures, fall = state.moves, state.changes, state.curvatures, state.fall
-        if curvature > LEAST_CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(change)):
+        moves, changes, inner_products, fall = state.moves, state.changes, state.inner_products, state.fall
+        if inner_product > LEAST_PRODUCT * float(np.linalg.norm(move) * np.linalg.norm(change)):
             if self.single:
                 move, change = move.astype(np.float32), change.astype(np.float32)
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
-            curvatures = (*curvatures, curvature)[-self.memory :]
+            inner_products = (*inner_products, inner_product)[-self.memory :]
             fall = state.value - value
         return replace(
             state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True, fall=fall,
-            curvatures=curvatures,
+            inner_products=inner_products,
             direction=state.direction if state.step == 1.0 else state.step * state.direction,
         )  # fmt: skip
 
@@ -146,14 +146,14 @@ class Descent:
         """A shorter step along the same direction, by a parabola through what is known."""
         shrink = 0.1
         if np.isfinite(value):
-            curvature = value - state.value - promised
-            shrink = float(np.clip(-promised / (2.0 * curvature), 0.1, 0.5)) if curvature > 0 else 0.5
+            excess = value - state.value - promised  # over the linear model
+            shrink = float(np.clip(-promised / (2.0 * excess), 0.1, 0.5)) if excess > 0 else 0.5
         step = shrink * state.step
         if step > SMALLEST_STEP:
             return replace(state, step=step, accepted=False)
-        if len(state.moves):  # forget the curvature and try the gradient itself
+        if len(state.moves):  # forget the pairs and try the gradient itself
             fresh = replace(
-                state, moves=(), changes=(), curvatures=(), direction=np.zeros_like(state.x), accepted=False
+                state, moves=(), changes=(), inner_products=(), direction=np.zeros_like(state.x), accepted=False
             )
             return replace(self._depart(fresh), accepted=False)
         return replace(state, accepted=False, stalled=True)
@@ -171,11 +171,11 @@ class Descent:
             direction = self._by_metric(downhill)
         if len(state.x) == 1 and state.moves:
             direction = _by_cubic(state, direction)
-        if not len(state.moves) and self.relative_curvature is not None:
+        if not len(state.moves) and self.relative_second_derivative is not None:
             # In log strengths: the slope of a loss that too strong a penalty makes falls with the strength, so its
             # curvature is about the slope; towards stronger penalties the slope hardly changes for long.
             steep = STEEP * np.maximum(-downhill, 0.0).max(initial=0.0)
-            direction = direction / max(self.relative_curvature * abs(state.value) + steep, 1e-300)
+            direction = direction / max(self.relative_second_derivative * abs(state.value) + steep, 1e-300)
         largest = float(np.abs(direction).max(initial=0.0))
         most = self.largest_move if len(state.moves) else self.first_move
         if 0.0 < largest < least:
@@ -186,11 +186,11 @@ class Descent:
 
     def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """The L-BFGS direction on the free variables (Nocedal 1980)."""
-        moves, changes, curvatures = state.moves, state.changes, state.curvatures
+        moves, changes, inner_products = state.moves, state.changes, state.inner_products
         if free is not None and not free.all():
             moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
-            curvatures = tuple(float(s @ y) for s, y in zip(moves, changes, strict=True))
-        usable = [(s, y, sy) for s, y, sy in zip(moves, changes, curvatures, strict=True) if sy > 0.0]
+            inner_products = tuple(float(s @ y) for s, y in zip(moves, changes, strict=True))
+        usable = [(s, y, sy) for s, y, sy in zip(moves, changes, inner_products, strict=True) if sy > 0.0]
         q: Vector = downhill.astype(np.float32 if self.single else np.float64)
         applied = []
         for s, y, sy in reversed(usable):
@@ -219,7 +219,7 @@ class Descent:
         move, change = state.moves[-1], state.changes[-1]
         before = -(state.gradient - change)  # downhill at the point before
         beta = max(0.0, float(downhill @ (downhill - _where(free, before))) / max(float(before @ before), 1e-300))
-        length = float(move @ move) / float(move @ change)  # inverse curvature
+        length = float(move @ move) / float(move @ change)  # the inverse of the second derivative
         last = move * float(np.sqrt(before @ before)) / max(float(np.linalg.norm(move)), 1e-300)
         return _where(free, length * (downhill + beta * last))
 

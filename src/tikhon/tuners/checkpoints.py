@@ -109,7 +109,7 @@ def search_state(problem: Problem, *, by_split: bool, pooled: bool) -> State:
     ``by_split``: fits are those of the splits; else there is one fit of all data, or none.
     """
     n_learned = int(problem.groups.learned.sum())
-    n_rows = _judged_rows(problem, by_split) if pooled else None
+    n_rows = _criterion_rows(problem, by_split) if pooled else None
 
     def arrays(numbers: Mapping[str, Any]) -> dict[str, Array]:
         stage = numbers["stage"]
@@ -167,7 +167,7 @@ def _starts(by_split: bool, prefix: str) -> dict[str, Array]:
     return {f"{prefix}weights": array, f"{prefix}adjoints": array}
 
 
-def _judged_rows(problem: Problem, by_split: bool) -> int | None:
+def _criterion_rows(problem: Problem, by_split: bool) -> int | None:
     """How many rows the criterion is a sum over; None where the model does not tell them apart."""
     views = [pair.holdout for pair in problem.pairs] if by_split else [problem.objective]
     by_row = [hints_of(view).row_losses for view in views]

@@ -12,9 +12,9 @@ from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.penalised import baseline, gradient_measure, penalised
 from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.checkpoints import direct_state
-from tikhon.tuners.finish import finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.refit import refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
 
 POLISHED = 1e-22  # relative gap of the last Newton steps
@@ -104,7 +104,7 @@ class Direct(Tuner):
             if polished.value <= value:
                 weights, value = polished.weights, polished.value
         reason = f"gradient {residual:.1e} of its size at the start, tol is {self.tol:.1e}"
-        return finish(
+        return refit(
             self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
             criterion=value, status=status, reason=reason,
             warnings=vanished_groups(problem, integrated.hardly_used(weights), weights),

@@ -7,10 +7,10 @@ import numpy as np
 
 from tikhon.results import TuneResult
 from tikhon.tuners.base import Problem, Start, Tuner
-from tikhon.tuners.curved import tune_curved
-from tikhon.tuners.descending import Stopping
+from tikhon.tuners.factored_criteria import tune_on_all_data
+from tikhon.tuners.outer_loop import Stopping
 
-CURVATURE = (
+SECOND_DERIVATIVE = (
     3.0  # of the evidence in a log strength: half the weights that the data decide; only the first step relies on it
 )
 
@@ -62,10 +62,10 @@ class Evidence(Tuner):
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
-        return tune_curved(
+        return tune_on_all_data(
             self,
             problem,
-            judged="evidence",
+            kind="evidence",
             unit=1.0,
             stopping=lambda n_learned: Stopping(
                 tol=self.tol,
@@ -75,6 +75,6 @@ class Evidence(Tuner):
                 unit=lambda value: 1.0,
                 noun="negative log evidence",
             ),
-            curvature=CURVATURE,
+            second_derivative=SECOND_DERIVATIVE,
             criterion_name="negative log evidence",
         )

@@ -8,8 +8,8 @@ import numpy as np
 from tikhon.errors import InputError
 from tikhon.results import TuneResult
 from tikhon.tuners.base import Problem, Tuner
-from tikhon.tuners.finish import finish
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.refit import refit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Fixed(Tuner):
             raise InputError(
                 f"tuner=None learns nothing, but group {missing!r} has no strength: give it one in `strengths`"
             )
-        return finish(
+        return refit(
             self.name, problem, Journal(self, problem), groups.fixed, problem.start, criterion_name="none", criterion=None,
             status="converged", reason="strengths as given",
         )  # fmt: skip

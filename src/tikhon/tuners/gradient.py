@@ -11,15 +11,15 @@ from tikhon.results import TuneResult
 from tikhon.solvers import HESSIANS, HessianMethod
 from tikhon.solvers.descent import Descent, Method
 from tikhon.solvers.penalised import baseline
-from tikhon.tuners import settling
+from tikhon.tuners import mackay
 from tikhon.tuners.base import Problem, Start, Tuner
-from tikhon.tuners.descending import Evaluation, Stopping, Warm, limits, little_slope
-from tikhon.tuners.finish import bound_warnings, carried_over, finish, many_strengths
 from tikhon.tuners.hypergradient import hypergradient
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.outer_loop import Evaluation, Stopping, WarmStart, limits, little_slope
 from tikhon.tuners.prior import strength_prior
-from tikhon.tuners.search import Plan, Search
+from tikhon.tuners.refit import bound_warnings, carried_over, many_strengths, refit
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
+from tikhon.tuners.staged_descent import Plan, StagedDescent
 from tikhon.tuners.workers import workers
 
 FIRST_ACCURACY = 0.1  # of linear solves at the start; fits are far more accurate
@@ -27,7 +27,9 @@ ENOUGH_ACCURACY = (
     0.05  # where chance ends the descent: a gradient that is as close as that points to the same strengths
 )
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
-CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
+SECOND_DERIVATIVE = (
+    0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
+)
 NEGLIGIBLE = 0.01  # of a constant prediction's loss: less needs no further tuning
 # Fits before the first evaluation, where the strengths are to settle, and their relative gap.
 ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1
@@ -111,12 +113,12 @@ class Gradient(Tuner):
         constant = abs(_constant_loss(problem))
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
 
-            def evaluate(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+            def evaluate(theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
                 return hypergradient(
                     problem, theta, accuracy=accuracy, enough=enough, hessian=self.hessian, warm=warm, mapper=mapper
                 )
 
-            found = Search(
+            found = StagedDescent(
                 problem, journal, evaluate, lambda part: self._plan(part, constant), accuracy=FIRST_ACCURACY,
                 enough_accuracy=enough, pooling=self.pooling, by_split=True,
             ).descend()  # fmt: skip
@@ -125,7 +127,7 @@ class Gradient(Tuner):
         natural = natural_strengths(problem.objective, problem.groups)
         bounded = bound_warnings(problem.groups, tuned, strength_bounds(self.bounds, natural))
         crowded = many_strengths(problem) if self.pooling is None else ()
-        return finish(
+        return refit(
             self.name, problem, journal, strengths, found.weights,
             criterion_name="held-out loss per unit of weight", criterion=found.criterion, status=found.status,
             reason=found.reason, notes=carried, warnings=crowded + bounded, extras=found.extras,
@@ -137,7 +139,7 @@ class Gradient(Tuner):
         lower, upper = strength_bounds(self.bounds, natural)
         learned = problem.groups.learned
         n_learned = int(learned.sum())
-        tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
+        tol, least = limits(self.tol, self.least_gain, SECOND_DERIVATIVE, n_learned)
         return Plan(
             descent=Descent(
                 method=self.method,
@@ -145,12 +147,12 @@ class Gradient(Tuner):
                 upper=np.log(upper[learned]),
                 first_move=FIRST_MOVE,
                 largest_move=LARGEST_MOVE,
-                relative_curvature=CURVATURE / max(n_learned, 1),
+                relative_second_derivative=SECOND_DERIVATIVE / max(n_learned, 1),
             ),
             stopping=Stopping(
                 tol=tol,
                 least_decrease=least,
-                little_slope=little_slope(least, CURVATURE),
+                little_slope=little_slope(least, SECOND_DERIVATIVE),
                 max_steps=self.max_steps,
                 # What gradients and gains are measured by: the loss, but not less than a hundredth of a constant's.
                 unit=lambda value: max(abs(value), NEGLIGIBLE * constant),
@@ -158,11 +160,13 @@ class Gradient(Tuner):
                 is_loss=True,
             ),
             prior=strength_prior(problem, natural, self.prior_deviation),
-            relative_curvature=CURVATURE / max(n_learned, 1),
-            begin=lambda _: self._begin(problem, natural, settling.bounds(natural, lower, upper)),
+            relative_second_derivative=SECOND_DERIVATIVE / max(n_learned, 1),
+            begin=lambda _: self._begin(problem, natural, mackay.bounds(natural, lower, upper)),
         )
 
-    def _begin(self, problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Warm | None]:
+    def _begin(
+        self, problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]
+    ) -> tuple[Vector, WarmStart | None]:
         learned, warm = problem.groups.learned, _begun(problem, problem.start)
         if self.start is not None:
             return starting_theta(self.start, problem.groups), warm
@@ -174,8 +178,8 @@ class Gradient(Tuner):
         return np.log(strengths[learned]), warm if weights is None else _begun(problem, weights)
 
 
-def _begun(problem: Problem, weights: Vector | None) -> Warm | None:
-    return None if weights is None else Warm((weights,) * len(problem.pairs), ())
+def _begun(problem: Problem, weights: Vector | None) -> WarmStart | None:
+    return None if weights is None else WarmStart((weights,) * len(problem.pairs), ())
 
 
 def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector | None]:
@@ -193,7 +197,7 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
         return strengths, weights
     noisy = hints.noise_is_unknown
     if noisy:
-        strengths = np.where(learned, settling.EXACT_START * natural, groups.fixed)
+        strengths = np.where(learned, mackay.EXACT_START * natural, groups.fixed)
     for _ in range(EXACT_FITS if noisy else ROUGH_FITS):
         strength = groups.expand(strengths)
         fit = problem.solver.minimise(objective, strength, weights, tol=ROUGH)
@@ -201,7 +205,7 @@ def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -
         diagonal = hints.hessian_diagonal(weights) + strength
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
         precision = 1.0 if hints.noise_precision is None else hints.noise_precision(fit.loss)
-        updated, _ = settling.settled_strengths(groups, strengths, inverse, precision * np.square(weights), bounds)
+        updated, _ = mackay.mackay_update(groups, strengths, inverse, precision * np.square(weights), bounds)
         apart = np.log(updated / natural, out=np.zeros(groups.count), where=learned)
         if not noisy:
             apart -= np.average(apart[learned], weights=sizes[learned])

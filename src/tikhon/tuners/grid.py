@@ -15,8 +15,8 @@ from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Tuner
 from tikhon.tuners.checkpoints import State, grid_state
-from tikhon.tuners.finish import bound_warnings, carried_over, finish
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.refit import bound_warnings, carried_over, refit
 from tikhon.tuners.settings import check_bounds, check_pairs
 from tikhon.tuners.workers import Mapper, workers
 
@@ -112,7 +112,7 @@ class Grid(Tuner):
                 f"the best strength, {chosen:.3g}, is at the border of the grid: set widen=True or give more values",
             )
         tried = np.array(search.tried)
-        return finish(
+        return refit(
             self.name, problem, journal, strengths, problem.start, criterion_name="held-out loss per unit of weight",
             criterion=float(mean[search.tried.index(chosen)]), status=status,
             reason=f"{len(tried)} strengths from {tried.min():.3g} to {tried.max():.3g} tried on {len(problem.pairs)} splits",
@@ -186,8 +186,8 @@ class _Search:
                 return float(loss), result
 
             fits = mapper(fit, range(len(problem.pairs)))
-            self._journal.saw(*(fit.residual for _, fit in fits))
-            self._journal.judge((fit for _, fit in fits), self._inner_tol)
+            self._journal.count_fits(*(fit.residual for _, fit in fits))
+            self._journal.count_unconverged((fit for _, fit in fits), self._inner_tol)
             self.tried.append(float(value))
             self.losses.append(np.array([loss for loss, _ in fits]))
             self._weights[float(value)] = [fit.weights for _, fit in fits]

@@ -10,7 +10,7 @@ from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
 from tikhon.tuners.base import Problem
-from tikhon.tuners.descending import Evaluation, Warm
+from tikhon.tuners.outer_loop import Evaluation, WarmStart
 from tikhon.tuners.workers import Mapper
 
 # The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
@@ -42,7 +42,7 @@ def hypergradient(
     accuracy: float = 1e-8,
     enough: float = 0.0,
     hessian: HessianMethod = "analytic",
-    warm: Warm | None = None,
+    warm: WarmStart | None = None,
     mapper: Mapper | None = None,
 ) -> Evaluation:
     """L(theta) = sum over pairs of holdout loss at w*(theta), per unit of held-out weight, and dL/dtheta.
@@ -82,7 +82,7 @@ def hypergradient(
         n_iter=sum(part.n_iter for part in parts),
         n_passes=sum(part.n_passes for part in parts),
         n_products=sum(part.n_products for part in parts),
-        warm=Warm(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts), theta),
+        warm=WarmStart(tuple(part.weights for part in parts), tuple(part.adjoint for part in parts), theta),
         row_losses=lambda: held_out_losses(pairs, [part.weights for part in parts]),
     )
 

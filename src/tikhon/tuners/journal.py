@@ -65,12 +65,12 @@ class Journal:
         # Copies: arrays that lie in one piece as read may be aligned otherwise, and BLAS may then add up in another order.
         return {name: array.copy() for name, array in arrays.items()}, header["numbers"]
 
-    def saw(self, *residuals: float) -> None:
+    def count_fits(self, *residuals: float) -> None:
         """Count fits and remember the worst residual among them."""
         self.n_fits += len(residuals)
         self.worst_residual = max(self.worst_residual, *residuals)
 
-    def judge(self, fits: Iterable[FitResult], tol: float) -> None:
+    def count_unconverged(self, fits: Iterable[FitResult], tol: float) -> None:
         """Count the fits that stopped far from the relative gap they were asked for."""
         self.n_unconverged += sum(fit.status != "converged" and fit.relative_gap > 10.0 * tol for fit in fits)
 

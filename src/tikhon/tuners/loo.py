@@ -8,11 +8,13 @@ import numpy as np
 from tikhon.results import TuneResult
 from tikhon.solvers.penalised import baseline
 from tikhon.tuners.base import Problem, Start, Tuner
-from tikhon.tuners.curved import tune_curved
-from tikhon.tuners.descending import Stopping, limits
-from tikhon.tuners.finish import many_strengths
+from tikhon.tuners.factored_criteria import tune_on_all_data
+from tikhon.tuners.outer_loop import Stopping, limits
+from tikhon.tuners.refit import many_strengths
 
-CURVATURE = 0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
+SECOND_DERIVATIVE = (
+    0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
+)
 NEGLIGIBLE = 2e-3  # of a constant prediction's loss: less needs no further tuning
 
 
@@ -76,7 +78,7 @@ class LeaveOneOut(Tuner):
         constant = abs(problem.objective.loss_gradient(baseline(problem.objective))[0]) / problem.total_weight
 
         def stopping(n_learned: int) -> Stopping:
-            tol, least = limits(self.tol, self.least_gain, CURVATURE, n_learned)
+            tol, least = limits(self.tol, self.least_gain, SECOND_DERIVATIVE, n_learned)
             return Stopping(
                 tol=tol,
                 least_decrease=least,
@@ -88,13 +90,13 @@ class LeaveOneOut(Tuner):
                 enough=NEGLIGIBLE * constant,
             )
 
-        return tune_curved(
+        return tune_on_all_data(
             self,
             problem,
-            judged="leave_one_out",
+            kind="leave_one_out",
             unit=problem.total_weight,
             stopping=stopping,
-            relative_curvature=CURVATURE,
+            relative_second_derivative=SECOND_DERIVATIVE,
             prior_deviation=self.prior_deviation,
             pooling=self.pooling,
             criterion_name="leave-one-out loss per unit of weight",

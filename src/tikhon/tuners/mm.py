@@ -12,9 +12,9 @@ from tikhon.solvers import prefers_gradients
 from tikhon.solvers.penalised import baseline, penalised
 from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.checkpoints import mm_state
-from tikhon.tuners.finish import convex_bound, finish, vanished_groups
 from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.refit import convex_bound, refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
 
 FIRST_GAP = 1e-2  # relative gap of the first fit
@@ -91,7 +91,7 @@ class MM(Tuner):
         reason = f"log strengths changed by {run.change:.1e} in the last step" + (
             "" if status == "converged" else f", tol is {self.tol:.1e}; raise max_steps"
         )
-        return finish(
+        return refit(
             self.name, problem, journal, run.updated, run.weights, criterion_name="negative log posterior",
             criterion=run.value, status=status, reason=reason, warnings=run.vanished(),
         )  # fmt: skip
@@ -119,8 +119,8 @@ class _Run:
         bound = convex_bound(self._problem.objective, self.weights)
         strength = groups.expand(strengths)
         fit = self._problem.solver.minimise(bound, strength, self.weights, tol=self._accuracy(bound, strength))
-        self._journal.saw(fit.residual)
-        self._journal.judge([fit], MOST_LEFT)
+        self._journal.count_fits(fit.residual)
+        self._journal.count_unconverged([fit], MOST_LEFT)
         value = float(self._integrated.loss_gradient(fit.weights)[0])
         accelerated = strengths is not self.updated
         accepted = not accelerated or value <= self.value

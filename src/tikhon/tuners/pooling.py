@@ -25,7 +25,7 @@ from tikhon.errors import InputError
 from tikhon.objective import Vector
 from tikhon.solvers.descent import STEEP
 from tikhon.tuners.base import Problem
-from tikhon.tuners.descending import Descending, Evaluate, Evaluation, Saved, Warm
+from tikhon.tuners.outer_loop import Evaluate, Evaluation, OuterLoop, Saved, WarmStart
 from tikhon.tuners.prior import with_prior
 from tikhon.tuners.settings import natural_strengths
 
@@ -65,12 +65,12 @@ class Pooling:
         """Derivatives of the criterion as derivatives of a log-likelihood of all rows."""
         return self._effective_rows * slopes / (2.0 * max(value, 1e-300) if self.noisy else 1.0)
 
-    def curvature(self, slopes: Vector, value: float, relative_curvature: float) -> Vector:
+    def second_derivatives(self, slopes: Vector, value: float, relative_second_derivative: float) -> Vector:
         """A guess of the second derivatives at the centre: the criterion's, and the prior's where that will hold.
 
         The prior pulls by 1 / d nats at most: slopes that are steeper lead out of its reach, where it is flat.
         """
-        of_data = relative_curvature * abs(value) + STEEP * float(np.maximum(slopes, 0.0).max(initial=0.0))
+        of_data = relative_second_derivative * abs(value) + STEEP * float(np.maximum(slopes, 0.0).max(initial=0.0))
         held = np.abs(self.nats(slopes, value)) < 1.0 / self.deviation
         unit = 2.0 * value if self.noisy else 1.0
         of_prior = 2.0 * unit / (self.deviation**2 * self._effective_rows)
@@ -109,10 +109,10 @@ class Known:
     value: float
     gradient: Vector
     losses: Vector | None  # of the rows
-    warm: Warm | None
+    warm: WarmStart | None
 
     @staticmethod
-    def ended(run: Descending, offsets: Vector | float = 0.0) -> "Known":
+    def ended(run: OuterLoop, offsets: Vector | float = 0.0) -> "Known":
         """Where a descent ended; of tied groups, with their offsets."""
         gradient = np.asarray(run.without_prior)
         theta = np.broadcast_to(run.state.x, gradient.shape) + offsets
@@ -122,7 +122,7 @@ class Known:
         """With the prior."""
         plain = Evaluation(
             value=self.value, gradient=self.gradient, error=0.0, residual=0.0, poor="", n_iter=0, n_passes=0, n_products=0,
-            warm=self.warm or Warm((), ()), row_losses=lambda: self.losses,
+            warm=self.warm or WarmStart((), ()), row_losses=lambda: self.losses,
         )  # fmt: skip
         return pool.applied(lambda *_: plain)(self.theta, 0.0, None)
 
@@ -142,7 +142,7 @@ class Known:
             weights, adjoints = (
                 tuple(row.copy() for row in arrays[f"common.{name}"]) for name in ("weights", "adjoints")
             )
-            warm = Warm(weights, adjoints, theta)
+            warm = WarmStart(weights, adjoints, theta)
         return Known(theta, numbers["common_criterion"], arrays["common.gradient"], arrays.get("common.losses"), warm)
 
 

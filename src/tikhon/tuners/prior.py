@@ -14,7 +14,7 @@ import numpy as np
 from tikhon.errors import InputError
 from tikhon.objective import Vector, hints_of
 from tikhon.tuners.base import Problem
-from tikhon.tuners.descending import Evaluate, Evaluation, Warm
+from tikhon.tuners.outer_loop import Evaluate, Evaluation, WarmStart
 
 LEAST_DEVIATION = 0.2  # a narrower prior would drown the data
 MOST = 300.0  # an exponent: rows that weigh next to nothing leave the prior alone, and the criterion finite
@@ -29,7 +29,7 @@ def with_prior(evaluate: Evaluate, prior: LogPrior, n_rows: float, *, noisy: boo
     n/2 log V.
     """
 
-    def evaluate_with_prior(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+    def evaluate_with_prior(theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         found = evaluate(theta, accuracy, warm)
         nats, slopes = prior(theta)
         share, slope = nats / n_rows, slopes / n_rows

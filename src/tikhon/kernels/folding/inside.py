@@ -51,8 +51,8 @@ class Molecule(NamedTuple):
     )
 
 
-class Factors(NamedTuple):
-    """exp(score), with the factors of the letters that an element takes in; four letters as one number."""
+class Boltzmann(NamedTuple):
+    """The Boltzmann factors exp(score) of elements, each with those of its letters; four letters as one number."""
 
     pair: Array  # (5, 5)
     stack: Array  # (625,), with two letters
@@ -161,7 +161,7 @@ def in_full(left: int, most_left: int, most_right: int) -> int:
 
 
 @inlined
-def close_loops(i: int, tile: Tile, molecule: Molecule, factors: Factors, inner: Array, loops: Array) -> None:
+def close_loops(i: int, tile: Tile, molecule: Molecule, boltzmann: Boltzmann, inner: Array, loops: Array) -> None:
     """Fills the row of i in ``loops``, as far as the tile goes.
 
     A row at a time: to hand over all these arrays for each pair would take longer.
@@ -178,42 +178,42 @@ def close_loops(i: int, tile: Tile, molecule: Molecule, factors: Factors, inner:
             width = in_full(left, most_left, most_right)
             if width > 0:
                 # inner[i + 1 + left, j - width + k] for k = 0 ... width - 1
-                total += rows_sum(inner, r + 1 + left, 1, c - width, factors.turned_loop, left, SIDE - width, width)
+                total += rows_sum(inner, r + 1 + left, 1, c - width, boltzmann.turned_loop, left, SIDE - width, width)
                 left += 8
             else:
                 right = min(most_right, LONGEST - left)
                 first, start = c - 1 - right, LONGEST + 1 - right
-                total += dot(inner, r + 1 + left, first, factors.turned_loop, left, start, right + 1)
+                total += dot(inner, r + 1 + left, first, boltzmann.turned_loop, left, start, right + 1)
                 left += 1
-        total += factors.bulge_left[x[i + 1]] * free_left * inner[r + 2, c - 1]
-        total += factors.bulge_right[x[j - 1]] * free_right * inner[r + 1, c - 2]
-        total += factors.internal[x[i + 1], x[j - 1]] * free_left * free_right * inner[r + 2, c - 2]
+        total += boltzmann.bulge_left[x[i + 1]] * free_left * inner[r + 2, c - 1]
+        total += boltzmann.bulge_right[x[j - 1]] * free_right * inner[r + 1, c - 2]
+        total += boltzmann.internal[x[i + 1], x[j - 1]] * free_left * free_right * inner[r + 2, c - 2]
         loops[r, c] = total
 
 
 @compiled
-def inside(tile: Tile, molecule: Molecule, factors: Factors, tables: Tables) -> None:
+def inside(tile: Tile, molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> None:
     """Fills a tile of the tables, where they are 0 before; those to the left of it and below must be there."""
     x = molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
     for i in range(tile.last_i, tile.first_i - 1, -1):
-        close_loops(i, tile, molecule, factors, inner, tables.loops)
+        close_loops(i, tile, molecule, boltzmann, inner, tables.loops)
         r = i + MARGIN
-        unpaired_i = factors.multi_unpaired * molecule.is_free[i]
+        unpaired_i = boltzmann.multi_unpaired * molecule.is_free[i]
         for j in range(max(i, tile.first_j), tile.last_j + 1):
             c = j + MARGIN
-            begins = one[r, c - 1] * factors.multi_unpaired * molecule.is_free[j]
+            begins = one[r, c - 1] * boltzmann.multi_unpaired * molecule.is_free[j]
             if may_pair(i, j, molecule):
                 outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
-                hairpin = factors.hairpin[j - i - 1] if molecule.bound[j - 1] == molecule.bound[i] else 0.0
-                value = factors.pair[x[i], x[j]] * (
-                    factors.closing[outer] * (hairpin + tables.loops[r, c])
-                    + factors.stack[outer] * pairs[r + 1, c - 1]
-                    + factors.branch[outer] * factors.multi_closing * two[r + 1, c - 1]
+                hairpin = boltzmann.hairpin[j - i - 1] if molecule.bound[j - 1] == molecule.bound[i] else 0.0
+                value = boltzmann.pair[x[i], x[j]] * (
+                    boltzmann.closing[outer] * (hairpin + tables.loops[r, c])
+                    + boltzmann.stack[outer] * pairs[r + 1, c - 1]
+                    + boltzmann.branch[outer] * boltzmann.multi_closing * two[r + 1, c - 1]
                 )
                 pairs[r, c] = value
-                inner[r, c] = value * factors.closing[turned]
-                begins += value * factors.branch[turned] * factors.multi_pair
+                inner[r, c] = value * boltzmann.closing[turned]
+                begins += value * boltzmann.branch[turned] * boltzmann.multi_pair
             one[r, c] = tables.one_turned[c, r] = begins
             later = many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
             tables.first[r, c] = begins + unpaired_i * later
@@ -222,26 +222,32 @@ def inside(tile: Tile, molecule: Molecule, factors: Factors, tables: Tables) -> 
 
 
 @compiled
-def exterior(molecule: Molecule, factors: Factors, pairs: Array, before: Array, after: Array) -> float:
+def exterior(molecule: Molecule, boltzmann: Boltzmann, pairs: Array, before: Array, after: Array) -> float:
     """Sums over the letters before and after each one (n + 2 entries each), outside of all pairs; returns Z."""
     n, x = molecule.n, molecule.letters
     before[0] = after[n + 1] = 1.0
     for j in range(1, n + 1):
-        total = before[j - 1] * factors.external_unpaired * molecule.is_free[j]
+        total = before[j - 1] * boltzmann.external_unpaired * molecule.is_free[j]
         for i in range(1, j):
             value = pairs[i + MARGIN, j + MARGIN]
             if value != 0.0:
                 total += (
-                    before[i - 1] * value * factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+                    before[i - 1]
+                    * value
+                    * boltzmann.branch[four(x[j], x[i], x[j + 1], x[i - 1])]
+                    * boltzmann.external_pair
                 )
         before[j] = total
     for i in range(n, 0, -1):
-        total = after[i + 1] * factors.external_unpaired * molecule.is_free[i]
+        total = after[i + 1] * boltzmann.external_unpaired * molecule.is_free[i]
         for j in range(i + 1, n + 1):
             value = pairs[i + MARGIN, j + MARGIN]
             if value != 0.0:
                 total += (
-                    after[j + 1] * value * factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+                    after[j + 1]
+                    * value
+                    * boltzmann.branch[four(x[j], x[i], x[j + 1], x[i - 1])]
+                    * boltzmann.external_pair
                 )
         after[i] = total
     return float(before[n])

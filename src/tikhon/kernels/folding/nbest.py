@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.compiling import compiled, inlined_late
-from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, four
-from tikhon.kernels.folding.trace import FIRST, MANY, ONE, PAIR, TWO, loop_factor
+from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Boltzmann, Molecule, Tables, four
+from tikhon.kernels.folding.trace import FIRST, MANY, ONE, PAIR, TWO, loop_boltzmann
 
 Numbers = NDArray[np.int32]
 Kept = tuple[float, int, int]  # of a half-decided structure: -prospect, its row, and how many spans are left to do
@@ -39,16 +39,16 @@ def _add(number: int, values: Array, spans: Numbers, value: float, kind: int, i:
 
 @inlined_late
 def _pair_ways(
-    i: int, j: int, molecule: Molecule, factors: Factors, tables: Tables, values: Array, spans: Numbers
+    i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, values: Array, spans: Numbers
 ) -> int:
     """Ways to go on inside a pair."""
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
-    outer, pair = four(x[i], x[j], x[i + 1], x[j - 1]), factors.pair[x[i], x[j]]
-    closing, number = pair * factors.closing[outer], 0
+    outer, pair = four(x[i], x[j], x[i + 1], x[j - 1]), boltzmann.pair[x[i], x[j]]
+    closing, number = pair * boltzmann.closing[outer], 0
     if molecule.bound[j - 1] == molecule.bound[i]:
-        number = _add(number, values, spans, closing * factors.hairpin[j - i - 1], NOTHING, 0, 0)
-    stacked = pair * factors.stack[outer] * tables.pairs[r + 1, c - 1]
+        number = _add(number, values, spans, closing * boltzmann.hairpin[j - i - 1], NOTHING, 0, 0)
+    stacked = pair * boltzmann.stack[outer] * tables.pairs[r + 1, c - 1]
     number = _add(number, values, spans, stacked, PAIR, i + 1, j - 1)
     most_right = molecule.free_before[j]
     for left in range(min(molecule.free_after[i], j - i - 3) + 1):
@@ -56,24 +56,24 @@ def _pair_ways(
             inner = tables.inner[r + 1 + left, c - 1 - right]
             if inner == 0.0:
                 continue
-            factor = loop_factor(left, right, x[i + 1], x[j - 1], factors)
-            number = _add(number, values, spans, closing * factor * inner, PAIR, i + 1 + left, j - 1 - right)
-    multi = pair * factors.branch[outer] * factors.multi_closing * tables.two[r + 1, c - 1]
+            loop = loop_boltzmann(left, right, x[i + 1], x[j - 1], boltzmann)
+            number = _add(number, values, spans, closing * loop * inner, PAIR, i + 1 + left, j - 1 - right)
+    multi = pair * boltzmann.branch[outer] * boltzmann.multi_closing * tables.two[r + 1, c - 1]
     return _add(number, values, spans, multi, TWO, i + 1, j - 1)
 
 
 @inlined_late
 def _exterior_ways(
-    j: int, molecule: Molecule, factors: Factors, tables: Tables, before: Array, values: Array, spans: Numbers
+    j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, values: Array, spans: Numbers
 ) -> int:
     """Ways to go on outside of all pairs, from letter j down."""
     x = molecule.letters
-    unpaired = before[j - 1] * factors.external_unpaired * molecule.is_free[j]
+    unpaired = before[j - 1] * boltzmann.external_unpaired * molecule.is_free[j]
     number = _add(0, values, spans, unpaired, EXTERIOR, 1, j - 1)
     for i in range(1, j):
         pairs = tables.pairs[i + MARGIN, j + MARGIN]
         if pairs != 0.0:
-            branch = factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+            branch = boltzmann.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * boltzmann.external_pair
             after = _add(number, values, spans, before[i - 1] * pairs * branch, EXTERIOR, 1, i - 1)
             if after > number:
                 spans[number, 1, 0], spans[number, 1, 1], spans[number, 1, 2] = PAIR, i, j
@@ -83,7 +83,7 @@ def _exterior_ways(
 
 @inlined_late
 def _ways(
-    kind: int, i: int, j: int, molecule: Molecule, factors: Factors, tables: Tables, before: Array, values: Array,
+    kind: int, i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, values: Array,
     spans: Numbers,
 ) -> tuple[int, float]:  # fmt: skip
     """How many ways there are to go on with a span, and the value of the best, from the tables.
@@ -94,9 +94,9 @@ def _ways(
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
     if kind == EXTERIOR:
-        return _exterior_ways(j, molecule, factors, tables, before, values, spans), before[j]
+        return _exterior_ways(j, molecule, boltzmann, tables, before, values, spans), before[j]
     if kind == PAIR:
-        return _pair_ways(i, j, molecule, factors, tables, values, spans), tables.pairs[r, c]
+        return _pair_ways(i, j, molecule, boltzmann, tables, values, spans), tables.pairs[r, c]
     if kind == TWO:
         number = 0
         for k in range(i, j):
@@ -110,11 +110,11 @@ def _ways(
         number = _add(0, values, spans, tables.two[r, c], TWO, i, j)
         return _add(number, values, spans, tables.first[r, c], FIRST, i, j), tables.many[r, c]
     if kind == FIRST:
-        unpaired = factors.multi_unpaired * molecule.is_free[i]
+        unpaired = boltzmann.multi_unpaired * molecule.is_free[i]
         number = _add(0, values, spans, tables.one[r, c], ONE, i, j)
         return _add(number, values, spans, unpaired * tables.first[r + 1, c], FIRST, i + 1, j), tables.first[r, c]
-    unpaired = factors.multi_unpaired * molecule.is_free[j]
-    branch = factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.multi_pair
+    unpaired = boltzmann.multi_unpaired * molecule.is_free[j]
+    branch = boltzmann.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * boltzmann.multi_pair
     number = _add(0, values, spans, tables.one[r, c - 1] * unpaired, ONE, i, j - 1)
     return _add(number, values, spans, tables.pairs[r, c] * branch, PAIR, i, j), tables.one[r, c]
 
@@ -157,7 +157,7 @@ def _forget(heap: list[Kept], free_rows: list[int], most: int) -> list[Kept]:
 
 @compiled
 def several_best(
-    molecule: Molecule, factors: Factors, tables: Tables, before: Array, count: int
+    molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, count: int
 ) -> tuple[Numbers, Array]:
     """Partners (n + 2 columns, 0 where unpaired) of up to ``count`` structures, the best first, and log(value) of each."""
     n = molecule.n
@@ -183,7 +183,7 @@ def several_best(
             kind, i, j = todo[3 * depth], todo[3 * depth + 1], todo[3 * depth + 2]
             if kind == PAIR:
                 partners[i], partners[j] = j, i
-            number, value = _ways(kind, i, j, molecule, factors, tables, before, values, spans)
+            number, value = _ways(kind, i, j, molecule, boltzmann, tables, before, values, spans)
             best, log_value = np.argmax(values[:number]), math.log(value)
             least = value * math.exp(min(floor - total, 0.0))  # ``floor`` as a value of this span
             for way in range(number if others > 0 else 0):

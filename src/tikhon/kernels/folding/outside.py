@@ -21,7 +21,7 @@ from tikhon.kernels.folding.inside import (
     MARGIN,
     SIDE,
     Array,
-    Factors,
+    Boltzmann,
     Molecule,
     Tables,
     Tile,
@@ -53,7 +53,7 @@ class Uses(NamedTuple):
 
 @inlined
 def lie_in_loops(
-    i: int, tile: Tile, molecule: Molecule, factors: Factors, pairs: Array, loops: Array, inner: Array, junctions: Array,
+    i: int, tile: Tile, molecule: Molecule, boltzmann: Boltzmann, pairs: Array, loops: Array, inner: Array, junctions: Array,
     uses: Uses,
 ) -> None:  # fmt: skip
     """Sets ``junctions``, for the pairs of the tile that begin at i, to all bulges and internal loops that they lie in.
@@ -71,15 +71,15 @@ def lie_in_loops(
         while left <= most_left:
             width = in_full(left, most_left, most_right)
             if width > 0:
-                total += rows_sum(loops, r - 1 - left, -1, c + 1, factors.loop, left, 0, width)
+                total += rows_sum(loops, r - 1 - left, -1, c + 1, boltzmann.loop, left, 0, width)
                 left += 8
             else:
                 right = min(most_right, LONGEST - left)
-                total += dot(loops, r - 1 - left, c + 1, factors.loop, left, 0, right + 1)
+                total += dot(loops, r - 1 - left, c + 1, boltzmann.loop, left, 0, right + 1)
                 left += 1
-        bulge_left = factors.bulge_left[a] * free_left * loops[r - 2, c + 1]
-        bulge_right = factors.bulge_right[b] * free_right * loops[r - 1, c + 2]
-        internal = factors.internal[a, b] * free_left * free_right * loops[r - 2, c + 2]
+        bulge_left = boltzmann.bulge_left[a] * free_left * loops[r - 2, c + 1]
+        bulge_right = boltzmann.bulge_right[b] * free_right * loops[r - 1, c + 2]
+        internal = boltzmann.internal[a, b] * free_left * free_right * loops[r - 2, c + 2]
         uses.bulge[a] += bulge_left * inner[r, c]
         uses.loop[1, 0] += bulge_left * inner[r, c]
         uses.bulge[b] += bulge_right * inner[r, c]
@@ -95,9 +95,9 @@ def count_loops(
 ) -> None:
     """Adds to ``sums`` what the pairs of the tile that begin at i, and close loops, have inside, by the lengths of the loops.
 
-    Without the factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like ``turned_loop``,
-    ``loops`` has the outside values, ``closers`` is room for n + 3 letters. Four pairs at a time, so that sums are loaded and
-    stored a quarter as often.
+    Without the Boltzmann factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like
+    ``turned_loop``, ``loops`` has the outside values, ``closers`` is room for n + 3 letters. Four pairs at a time, so that
+    sums are loaded and stored a quarter as often.
     """
     r = i + MARGIN
     row = loops[r]
@@ -135,7 +135,7 @@ def _count_cut_loops(i: int, j: int, molecule: Molecule, outside: float, inner: 
 
 @compiled
 def outside(
-    tile: Tile, molecule: Molecule, factors: Factors, tables: Tables, before: Array, after: Array, ones: Array, uses: Uses,
+    tile: Tile, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, after: Array, ones: Array, uses: Uses,
     probabilities: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Adds to ``uses``; fills a tile of ``probabilities`` (n + 2 square, or empty). Tiles above it and to the right are done.
@@ -146,12 +146,12 @@ def outside(
     pairs, inner, loops, two, two_turned = tables.pairs, tables.inner, tables.loops, tables.two, tables.one_turned
     per_z = 1.0 / before[n]
     junctions = np.zeros(n + MARGIN + 1)
-    loop_sums, closers = np.zeros_like(factors.loop), np.empty(n + 3, np.int64)
+    loop_sums, closers = np.zeros_like(boltzmann.loop), np.empty(n + 3, np.int64)
     for i in range(tile.first_i, tile.last_i + 1):
-        lie_in_loops(i, tile, molecule, factors, pairs, loops, inner, junctions, uses)
+        lie_in_loops(i, tile, molecule, boltzmann, pairs, loops, inner, junctions, uses)
         r = i + MARGIN
-        unpaired_before = factors.multi_unpaired * molecule.is_free[i - 1]
-        unpaired_i = factors.multi_unpaired * molecule.is_free[i]
+        unpaired_before = boltzmann.multi_unpaired * molecule.is_free[i - 1]
+        unpaired_i = boltzmann.multi_unpaired * molecule.is_free[i]
         outside_one = ones[i]
         for j in range(tile.last_j, max(i, tile.first_j) - 1, -1):
             c = j + MARGIN
@@ -162,27 +162,27 @@ def outside(
                 outside_many += earlier
             outside_two, outside_stack = outside_many, 0.0
             around = four(x[i - 1], x[j + 1], x[i], x[j])
-            outside_around = pairs[r - 1, c + 1] * factors.pair[x[i - 1], x[j + 1]]
+            outside_around = pairs[r - 1, c + 1] * boltzmann.pair[x[i - 1], x[j + 1]]
             if outside_around != 0.0:
-                outside_two += outside_around * factors.branch[around] * factors.multi_closing
-                outside_stack = outside_around * factors.stack[around]
+                outside_two += outside_around * boltzmann.branch[around] * boltzmann.multi_closing
+                outside_stack = outside_around * boltzmann.stack[around]
             outside_first = outside_many if molecule.counts_parses else outside_many + earlier
             later = tables.many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
             uses.multi[1] += unpaired_i * later * outside_first
             outside_one = (
                 outside_first
-                + factors.multi_unpaired * molecule.is_free[j + 1] * outside_one
+                + boltzmann.multi_unpaired * molecule.is_free[j + 1] * outside_one
                 + long_dot(two_turned, c, MARGIN + 1, tables.many_turned, r - 1, MARGIN + 1, i - 1)
             )
-            uses.multi[1] += factors.multi_unpaired * molecule.is_free[j] * tables.one[r, c - 1] * outside_one
+            uses.multi[1] += boltzmann.multi_unpaired * molecule.is_free[j] * tables.one[r, c - 1] * outside_one
             outside_pair, outside_loops = 0.0, 0.0
             value = pairs[r, c]
             if value != 0.0:
                 turned = four(x[j], x[i], x[j + 1], x[i - 1])
                 outer = four(x[i], x[j], x[i + 1], x[j - 1])
-                as_external = before[i - 1] * after[j + 1] * per_z * factors.branch[turned] * factors.external_pair
-                as_branch = outside_one * factors.branch[turned] * factors.multi_pair
-                as_inner = junctions[c] * factors.closing[turned]
+                as_external = before[i - 1] * after[j + 1] * per_z * boltzmann.branch[turned] * boltzmann.external_pair
+                as_branch = outside_one * boltzmann.branch[turned] * boltzmann.multi_pair
+                as_inner = junctions[c] * boltzmann.closing[turned]
                 outside_pair = as_external + as_branch + outside_stack + as_inner
                 uses.external[1] += as_external * value
                 uses.multi[2] += as_branch * value
@@ -192,14 +192,14 @@ def outside(
                 uses.pair[x[i], x[j]] += outside_pair * value
                 if len(probabilities):
                     probabilities[i, j] = outside_pair * value
-                within = outside_pair * factors.pair[x[i], x[j]]
-                outside_loops = within * factors.closing[outer]
+                within = outside_pair * boltzmann.pair[x[i], x[j]]
+                outside_loops = within * boltzmann.closing[outer]
                 if molecule.bound[j - 1] == molecule.bound[i]:
-                    hairpin = outside_loops * factors.hairpin[j - i - 1]
+                    hairpin = outside_loops * boltzmann.hairpin[j - i - 1]
                     uses.hairpin[min(j - i - 1, LONGEST_HAIRPIN)] += hairpin
                     uses.closing[outer] += hairpin
                 uses.closing[outer] += outside_loops * loops[r, c]
-                closes = within * factors.branch[outer] * factors.multi_closing * two[r + 1, c - 1]
+                closes = within * boltzmann.branch[outer] * boltzmann.multi_closing * two[r + 1, c - 1]
                 uses.multi[0] += closes
                 uses.multi[2] += closes
                 uses.branch[outer] += closes
@@ -210,4 +210,4 @@ def outside(
         count_loops(i, tile, molecule, loops, inner, closers, loop_sums)
     for left in range(LONGEST + 1):
         for right in range(LONGEST + 1 - left):
-            uses.loop[left, right] += factors.loop[left, right] * loop_sums[left, LONGEST + 1 - right]
+            uses.loop[left, right] += boltzmann.loop[left, right] * loop_sums[left, LONGEST + 1 - right]

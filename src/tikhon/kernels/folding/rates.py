@@ -14,7 +14,7 @@ from tikhon.kernels.folding.inside import (
     MARGIN,
     SIDE,
     Array,
-    Factors,
+    Boltzmann,
     Molecule,
     Tables,
     four,
@@ -84,8 +84,8 @@ def moving_rows_sum(
 def moving_close_loops(
     i: int,
     molecule: Molecule,
-    factors: Factors,
-    rates: Factors,
+    boltzmann: Boltzmann,
+    rates: Boltzmann,
     inner: Array,
     d_inner: Array,
     loops: Array,
@@ -94,7 +94,7 @@ def moving_close_loops(
     """As ``close_loops``."""
     x, r = molecule.letters, i + MARGIN
     a, most_left, free_left = x[i + 1], molecule.free_after[i], molecule.is_free[i + 1]
-    bulge_left = (factors.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
+    bulge_left = (boltzmann.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
     for j in range(i + 3, molecule.n + 1):
         if not may_pair(i, j, molecule):
             continue
@@ -105,20 +105,29 @@ def moving_close_loops(
             row, width = r + 1 + left, in_full(left, most_left, most_right)
             if width > 0:
                 term = moving_rows_sum(
-                    inner, d_inner, row, 1, c - width, factors.turned_loop, rates.turned_loop, left, SIDE - width, width
+                    inner,
+                    d_inner,
+                    row,
+                    1,
+                    c - width,
+                    boltzmann.turned_loop,
+                    rates.turned_loop,
+                    left,
+                    SIDE - width,
+                    width,
                 )
                 left += 8
             else:
                 right = min(most_right, LONGEST - left)
                 first, start = c - 1 - right, LONGEST + 1 - right
                 term = moving_dot(
-                    inner, d_inner, row, first, factors.turned_loop, rates.turned_loop, left, start, right + 1
+                    inner, d_inner, row, first, boltzmann.turned_loop, rates.turned_loop, left, start, right + 1
                 )
                 left += 1
             total = plus(total, term)
-        bulge_right = (factors.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
+        bulge_right = (boltzmann.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
         both = free_left * free_right
-        internal = (factors.internal[a, b] * both, rates.internal[a, b] * both)
+        internal = (boltzmann.internal[a, b] * both, rates.internal[a, b] * both)
         total = plus(total, times(bulge_left, (inner[r + 2, c - 1], d_inner[r + 2, c - 1])))
         total = plus(total, times(bulge_right, (inner[r + 1, c - 2], d_inner[r + 1, c - 2])))
         total = plus(total, times(internal, (inner[r + 2, c - 2], d_inner[r + 2, c - 2])))
@@ -126,16 +135,16 @@ def moving_close_loops(
 
 
 @compiled
-def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables) -> None:
+def moving_inside(molecule: Molecule, boltzmann: Boltzmann, rates: Boltzmann, tables: Tables, d_tables: Tables) -> None:
     """As ``inside``."""
     n, x = molecule.n, molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
     d_pairs, d_inner, d_one, d_two, d_many = d_tables.pairs, d_tables.inner, d_tables.one, d_tables.two, d_tables.many
-    multi_closing = (factors.multi_closing, rates.multi_closing)
-    multi_pair = (factors.multi_pair, rates.multi_pair)
-    unpaired = (factors.multi_unpaired, rates.multi_unpaired)
+    multi_closing = (boltzmann.multi_closing, rates.multi_closing)
+    multi_pair = (boltzmann.multi_pair, rates.multi_pair)
+    unpaired = (boltzmann.multi_unpaired, rates.multi_unpaired)
     for i in range(n, 0, -1):
-        moving_close_loops(i, molecule, factors, rates, inner, d_inner, tables.loops, d_tables.loops)
+        moving_close_loops(i, molecule, boltzmann, rates, inner, d_inner, tables.loops, d_tables.loops)
         r = i + MARGIN
         for j in range(i, n + 1):
             c = j + MARGIN
@@ -144,16 +153,16 @@ def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: 
                 outer, turned = four(x[i], x[j], x[i + 1], x[j - 1]), four(x[j], x[i], x[j + 1], x[i - 1])
                 loops = (tables.loops[r, c], d_tables.loops[r, c])
                 if molecule.bound[j - 1] == molecule.bound[i]:
-                    loops = plus(loops, (factors.hairpin[j - i - 1], rates.hairpin[j - i - 1]))
-                value = times((factors.closing[outer], rates.closing[outer]), loops)
-                stack = (factors.stack[outer], rates.stack[outer])
+                    loops = plus(loops, (boltzmann.hairpin[j - i - 1], rates.hairpin[j - i - 1]))
+                value = times((boltzmann.closing[outer], rates.closing[outer]), loops)
+                stack = (boltzmann.stack[outer], rates.stack[outer])
                 value = plus(value, times(stack, (pairs[r + 1, c - 1], d_pairs[r + 1, c - 1])))
-                closing = times((factors.branch[outer], rates.branch[outer]), multi_closing)
+                closing = times((boltzmann.branch[outer], rates.branch[outer]), multi_closing)
                 value = plus(value, times(closing, (two[r + 1, c - 1], d_two[r + 1, c - 1])))
-                value = times(value, (factors.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
+                value = times(value, (boltzmann.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
                 pairs[r, c], d_pairs[r, c] = value
-                inner[r, c], d_inner[r, c] = times(value, (factors.closing[turned], rates.closing[turned]))
-                branch = times(value, (factors.branch[turned], rates.branch[turned]))
+                inner[r, c], d_inner[r, c] = times(value, (boltzmann.closing[turned], rates.closing[turned]))
+                branch = times(value, (boltzmann.branch[turned], rates.branch[turned]))
                 begins = plus(begins, times(branch, multi_pair))
             one[r, c], d_one[r, c] = begins
             tables.one_turned[c, r], d_tables.one_turned[c, r] = begins
@@ -171,21 +180,21 @@ def moving_inside(molecule: Molecule, factors: Factors, rates: Factors, tables: 
 
 @compiled
 def moving_exterior(
-    molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables, before: Array, d_before: Array,
-    after: Array, d_after: Array,
+    molecule: Molecule, boltzmann: Boltzmann, rates: Boltzmann, tables: Tables, d_tables: Tables, before: Array,
+    d_before: Array, after: Array, d_after: Array,
 ) -> None:  # fmt: skip
     """As ``exterior``."""
     n, x = molecule.n, molecule.letters
     pairs, d_pairs = tables.pairs, d_tables.pairs
-    unpaired = (factors.external_unpaired, rates.external_unpaired)
-    paired = (factors.external_pair, rates.external_pair)
+    unpaired = (boltzmann.external_unpaired, rates.external_unpaired)
+    paired = (boltzmann.external_pair, rates.external_pair)
     before[0] = after[n + 1] = 1.0
     for j in range(1, n + 1):
         total = times(unpaired, (before[j - 1] * molecule.is_free[j], d_before[j - 1] * molecule.is_free[j]))
         for i in range(1, j):
             if pairs[i + MARGIN, j + MARGIN] != 0.0:
                 turned = four(x[j], x[i], x[j + 1], x[i - 1])
-                branch = times(paired, (factors.branch[turned], rates.branch[turned]))
+                branch = times(paired, (boltzmann.branch[turned], rates.branch[turned]))
                 branch = times(branch, (pairs[i + MARGIN, j + MARGIN], d_pairs[i + MARGIN, j + MARGIN]))
                 total = plus(total, times(branch, (before[i - 1], d_before[i - 1])))
         before[j], d_before[j] = total
@@ -194,7 +203,7 @@ def moving_exterior(
         for j in range(i + 1, n + 1):
             if pairs[i + MARGIN, j + MARGIN] != 0.0:
                 turned = four(x[j], x[i], x[j + 1], x[i - 1])
-                branch = times(paired, (factors.branch[turned], rates.branch[turned]))
+                branch = times(paired, (boltzmann.branch[turned], rates.branch[turned]))
                 branch = times(branch, (pairs[i + MARGIN, j + MARGIN], d_pairs[i + MARGIN, j + MARGIN]))
                 total = plus(total, times(branch, (after[j + 1], d_after[j + 1])))
         after[i], d_after[i] = total
@@ -202,13 +211,13 @@ def moving_exterior(
 
 @inlined
 def moving_lie_in_loops(
-    i: int, molecule: Molecule, factors: Factors, rates: Factors, pairs: Array, loops: Array, d_loops: Array, inner: Array,
-    d_inner: Array, junctions: Array, d_junctions: Array, d_uses: Uses,
+    i: int, molecule: Molecule, boltzmann: Boltzmann, rates: Boltzmann, pairs: Array, loops: Array, d_loops: Array,
+    inner: Array, d_inner: Array, junctions: Array, d_junctions: Array, d_uses: Uses,
 ) -> None:  # fmt: skip
     """As ``lie_in_loops``."""
     x, r = molecule.letters, i + MARGIN
     a, most_left, free_left = x[i - 1], molecule.free_before[i], molecule.is_free[i - 1]
-    left_factor = (factors.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
+    left_term = (boltzmann.bulge_left[a] * free_left, rates.bulge_left[a] * free_left)
     for j in range(i + 1, molecule.n + 1):
         c = j + MARGIN
         if pairs[r, c] == 0.0:
@@ -218,18 +227,18 @@ def moving_lie_in_loops(
         while left <= most_left:
             row, width = r - 1 - left, in_full(left, most_left, most_right)
             if width > 0:
-                term = moving_rows_sum(loops, d_loops, row, -1, c + 1, factors.loop, rates.loop, left, 0, width)
+                term = moving_rows_sum(loops, d_loops, row, -1, c + 1, boltzmann.loop, rates.loop, left, 0, width)
                 left += 8
             else:
                 right = min(most_right, LONGEST - left)
-                term = moving_dot(loops, d_loops, row, c + 1, factors.loop, rates.loop, left, 0, right + 1)
+                term = moving_dot(loops, d_loops, row, c + 1, boltzmann.loop, rates.loop, left, 0, right + 1)
                 left += 1
             total = plus(total, term)
-        right_factor = (factors.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
+        right_term = (boltzmann.bulge_right[b] * free_right, rates.bulge_right[b] * free_right)
         both = free_left * free_right
-        bulge_left = times(left_factor, (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
-        bulge_right = times(right_factor, (loops[r - 1, c + 2], d_loops[r - 1, c + 2]))
-        internal = (factors.internal[a, b] * both, rates.internal[a, b] * both)
+        bulge_left = times(left_term, (loops[r - 2, c + 1], d_loops[r - 2, c + 1]))
+        bulge_right = times(right_term, (loops[r - 1, c + 2], d_loops[r - 1, c + 2]))
+        internal = (boltzmann.internal[a, b] * both, rates.internal[a, b] * both)
         internal = times(internal, (loops[r - 2, c + 2], d_loops[r - 2, c + 2]))
         value = (inner[r, c], d_inner[r, c])
         use_left, use_right, use_internal = (
@@ -293,8 +302,8 @@ def _moving_count_cut_loops(
 
 @compiled
 def moving_outside(
-    molecule: Molecule, factors: Factors, rates: Factors, tables: Tables, d_tables: Tables, before: Array, d_before: Array,
-    after: Array, d_after: Array, d_uses: Uses,
+    molecule: Molecule, boltzmann: Boltzmann, rates: Boltzmann, tables: Tables, d_tables: Tables, before: Array,
+    d_before: Array, after: Array, d_after: Array, d_uses: Uses,
 ) -> None:  # fmt: skip
     """As ``outside``; adds the rates of the uses to ``d_uses``."""
     n, x = molecule.n, molecule.letters
@@ -303,16 +312,16 @@ def moving_outside(
         d_tables.pairs, d_tables.inner, d_tables.loops, d_tables.one, d_tables.two,
     )  # fmt: skip
     two_turned, d_two_turned = tables.one_turned, d_tables.one_turned
-    multi_closing = (factors.multi_closing, rates.multi_closing)
-    multi_pair = (factors.multi_pair, rates.multi_pair)
-    unpaired = (factors.multi_unpaired, rates.multi_unpaired)
-    external_unpaired = (factors.external_unpaired, rates.external_unpaired)
-    external_pair = (factors.external_pair, rates.external_pair)
+    multi_closing = (boltzmann.multi_closing, rates.multi_closing)
+    multi_pair = (boltzmann.multi_pair, rates.multi_pair)
+    unpaired = (boltzmann.multi_unpaired, rates.multi_unpaired)
+    external_unpaired = (boltzmann.external_unpaired, rates.external_unpaired)
+    external_pair = (boltzmann.external_pair, rates.external_pair)
     per_z = (1.0 / before[n], -(d_before[n] / before[n]) / before[n])  # the square may overflow
     junctions, d_junctions = np.zeros((2, n + MARGIN + 1))
     loop_sums, d_loop_sums, closers = (
-        np.zeros_like(factors.loop),
-        np.zeros_like(factors.loop),
+        np.zeros_like(boltzmann.loop),
+        np.zeros_like(boltzmann.loop),
         np.empty(n + 1, np.int64),
     )
     for j in range(1, n + 1):
@@ -320,7 +329,7 @@ def moving_outside(
         d_uses.external[0] += times(around_j, external_unpaired)[1] * molecule.is_free[j]
     for i in range(1, n + 1):
         moving_lie_in_loops(
-            i, molecule, factors, rates, pairs, loops, d_loops, inner, d_inner, junctions, d_junctions, d_uses
+            i, molecule, boltzmann, rates, pairs, loops, d_loops, inner, d_inner, junctions, d_junctions, d_uses
         )
         r = i + MARGIN
         for j in range(n, i - 1, -1):
@@ -334,11 +343,11 @@ def moving_outside(
             outside_two, outside_stack = outside_many, (0.0, 0.0)
             around = four(x[i - 1], x[j + 1], x[i], x[j])
             if pairs[r - 1, c + 1] != 0.0:
-                pair = (factors.pair[x[i - 1], x[j + 1]], rates.pair[x[i - 1], x[j + 1]])
+                pair = (boltzmann.pair[x[i - 1], x[j + 1]], rates.pair[x[i - 1], x[j + 1]])
                 outside_around = times((pairs[r - 1, c + 1], d_pairs[r - 1, c + 1]), pair)
-                closing = times((factors.branch[around], rates.branch[around]), multi_closing)
+                closing = times((boltzmann.branch[around], rates.branch[around]), multi_closing)
                 outside_two = plus(outside_two, times(outside_around, closing))
-                outside_stack = times(outside_around, (factors.stack[around], rates.stack[around]))
+                outside_stack = times(outside_around, (boltzmann.stack[around], rates.stack[around]))
             free = molecule.is_free[i]
             later = times(unpaired, (tables.first[r + 1, c] * free, d_tables.first[r + 1, c] * free))
             if molecule.counts_parses:
@@ -357,11 +366,11 @@ def moving_outside(
             if value[0] != 0.0:
                 turned = four(x[j], x[i], x[j + 1], x[i - 1])
                 outer = four(x[i], x[j], x[i + 1], x[j - 1])
-                branch = (factors.branch[turned], rates.branch[turned])
+                branch = (boltzmann.branch[turned], rates.branch[turned])
                 beyond = times(times((before[i - 1], d_before[i - 1]), (after[j + 1], d_after[j + 1])), per_z)
                 as_external = times(times(beyond, external_pair), branch)
                 as_branch = times(times(outside_one, multi_pair), branch)
-                as_inner = times((junctions[c], d_junctions[c]), (factors.closing[turned], rates.closing[turned]))
+                as_inner = times((junctions[c], d_junctions[c]), (boltzmann.closing[turned], rates.closing[turned]))
                 outside_pair = plus(plus(as_external, as_branch), plus(outside_stack, as_inner))
                 external, multi = times(as_external, value)[1], times(as_branch, value)[1]
                 d_uses.external[1] += external
@@ -370,14 +379,14 @@ def moving_outside(
                 d_uses.closing[turned] += times(as_inner, value)[1]
                 d_uses.stack[around] += times(outside_stack, value)[1]
                 d_uses.pair[x[i], x[j]] += times(outside_pair, value)[1]
-                within = times(outside_pair, (factors.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
-                outside_loops = times(within, (factors.closing[outer], rates.closing[outer]))
+                within = times(outside_pair, (boltzmann.pair[x[i], x[j]], rates.pair[x[i], x[j]]))
+                outside_loops = times(within, (boltzmann.closing[outer], rates.closing[outer]))
                 if molecule.bound[j - 1] == molecule.bound[i]:
-                    hairpin = times(outside_loops, (factors.hairpin[j - i - 1], rates.hairpin[j - i - 1]))[1]
+                    hairpin = times(outside_loops, (boltzmann.hairpin[j - i - 1], rates.hairpin[j - i - 1]))[1]
                     d_uses.hairpin[min(j - i - 1, LONGEST_HAIRPIN)] += hairpin
                     d_uses.closing[outer] += hairpin
                 d_uses.closing[outer] += times(outside_loops, (loops[r, c], d_loops[r, c]))[1]
-                closing = times((factors.branch[outer], rates.branch[outer]), multi_closing)
+                closing = times((boltzmann.branch[outer], rates.branch[outer]), multi_closing)
                 closing = times(closing, (two[r + 1, c - 1], d_two[r + 1, c - 1]))
                 closes = times(within, closing)[1]
                 d_uses.multi[0] += closes
@@ -393,6 +402,6 @@ def moving_outside(
     for left in range(LONGEST + 1):
         for right in range(LONGEST + 1 - left):
             d_uses.loop[left, right] += (
-                factors.loop[left, right] * d_loop_sums[left, LONGEST + 1 - right]
+                boltzmann.loop[left, right] * d_loop_sums[left, LONGEST + 1 - right]
                 + rates.loop[left, right] * loop_sums[left, LONGEST + 1 - right]
             )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.compiling import compiled, inlined_late
-from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Factors, Molecule, Tables, four
+from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Boltzmann, Molecule, Tables, four
 
 PAIR, TWO, MANY, FIRST, ONE = 0, 1, 2, 3, 4  # what a stretch is known to be
 
@@ -25,20 +25,20 @@ def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bo
 
 
 @inlined_late
-def loop_factor(left: int, right: int, first: int, last: int, factors: Factors) -> float:
+def loop_boltzmann(left: int, right: int, first: int, last: int, boltzmann: Boltzmann) -> float:
     """Of a bulge or internal loop with so many unpaired letters, ``first`` and ``last`` of them beside its outer pair."""
     if left == 1 and right == 0:
-        return float(factors.bulge_left[first])
+        return float(boltzmann.bulge_left[first])
     if left == 0 and right == 1:
-        return float(factors.bulge_right[last])
+        return float(boltzmann.bulge_right[last])
     if left == 1 and right == 1:
-        return float(factors.internal[first, last])
-    return float(factors.loop[left, right])
+        return float(boltzmann.internal[first, last])
+    return float(boltzmann.loop[left, right])
 
 
 @inlined_late
 def _choose_loop(
-    i: int, j: int, molecule: Molecule, factors: Factors, inner: Array, generator: np.random.Generator, drawn: bool
+    i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, inner: Array, generator: np.random.Generator, drawn: bool
 ) -> tuple[int, int]:
     """The pair inside a bulge or internal loop that i and j close."""
     x = molecule.letters
@@ -49,8 +49,8 @@ def _choose_loop(
             value = inner[i + 1 + left + MARGIN, j - 1 - right + MARGIN]
             if value == 0.0:
                 continue
-            factor = loop_factor(left, right, x[i + 1], x[j - 1], factors)
-            taken, so_far = chosen(factor * value, so_far, generator, drawn)
+            loop = loop_boltzmann(left, right, x[i + 1], x[j - 1], boltzmann)
+            taken, so_far = chosen(loop * value, so_far, generator, drawn)
             if taken:
                 p, q = i + 1 + left, j - 1 - right
     return p, q
@@ -58,7 +58,7 @@ def _choose_loop(
 
 @compiled
 def trace(
-    molecule: Molecule, factors: Factors, tables: Tables, before: Array, generator: np.random.Generator, drawn: bool,
+    molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, generator: np.random.Generator, drawn: bool,
     partners: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Fills ``partners`` (n + 2 entries, 0 where unpaired)."""
@@ -68,11 +68,11 @@ def trace(
     partners[:] = 0
     j = n
     while j > 0:
-        so_far, partner = before[j - 1] * factors.external_unpaired * molecule.is_free[j], 0
+        so_far, partner = before[j - 1] * boltzmann.external_unpaired * molecule.is_free[j], 0
         for i in range(1, j):
             value = tables.pairs[i + MARGIN, j + MARGIN]
             if value != 0.0:
-                branch = factors.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * factors.external_pair
+                branch = boltzmann.branch[four(x[j], x[i], x[j + 1], x[i - 1])] * boltzmann.external_pair
                 taken, so_far = chosen(before[i - 1] * value * branch, so_far, generator, drawn)
                 if taken:
                     partner = i
@@ -90,19 +90,19 @@ def trace(
             partners[i], partners[j] = j, i
             outer = four(x[i], x[j], x[i + 1], x[j - 1])
             is_hairpin = molecule.bound[j - 1] == molecule.bound[i]
-            choice, so_far = 0, factors.closing[outer] * factors.hairpin[j - i - 1] if is_hairpin else 0.0
-            taken, so_far = chosen(factors.stack[outer] * tables.pairs[r + 1, c - 1], so_far, generator, drawn)
+            choice, so_far = 0, boltzmann.closing[outer] * boltzmann.hairpin[j - i - 1] if is_hairpin else 0.0
+            taken, so_far = chosen(boltzmann.stack[outer] * tables.pairs[r + 1, c - 1], so_far, generator, drawn)
             choice = 1 if taken else choice
-            taken, so_far = chosen(factors.closing[outer] * tables.loops[r, c], so_far, generator, drawn)
+            taken, so_far = chosen(boltzmann.closing[outer] * tables.loops[r, c], so_far, generator, drawn)
             choice = 2 if taken else choice
-            multi = factors.branch[outer] * factors.multi_closing * tables.two[r + 1, c - 1]
+            multi = boltzmann.branch[outer] * boltzmann.multi_closing * tables.two[r + 1, c - 1]
             taken, so_far = chosen(multi, so_far, generator, drawn)
             choice = 3 if taken else choice
             if choice == 1:
                 stack[depth] = PAIR, i + 1, j - 1
                 depth += 1
             elif choice == 2:
-                p, q = _choose_loop(i, j, molecule, factors, tables.inner, generator, drawn)
+                p, q = _choose_loop(i, j, molecule, boltzmann, tables.inner, generator, drawn)
                 stack[depth] = PAIR, p, q
                 depth += 1
             elif choice == 3:
@@ -122,7 +122,7 @@ def trace(
             stack[depth] = FIRST if taken else TWO, i, j
             depth += 1
         elif kind == FIRST:
-            unpaired = factors.multi_unpaired * molecule.is_free[i]
+            unpaired = boltzmann.multi_unpaired * molecule.is_free[i]
             later = tables.many[r + 1, c] if molecule.counts_parses else tables.first[r + 1, c]
             taken, _ = chosen(unpaired * later, tables.one[r, c], generator, drawn)
             if taken:
@@ -131,10 +131,10 @@ def trace(
                 stack[depth] = ONE, i, j
             depth += 1
         else:
-            shorter = tables.one[r, c - 1] * factors.multi_unpaired * molecule.is_free[j]
+            shorter = tables.one[r, c - 1] * boltzmann.multi_unpaired * molecule.is_free[j]
             turned = four(x[j], x[i], x[j + 1], x[i - 1])
             taken, _ = chosen(
-                tables.pairs[r, c] * factors.branch[turned] * factors.multi_pair, shorter, generator, drawn
+                tables.pairs[r, c] * boltzmann.branch[turned] * boltzmann.multi_pair, shorter, generator, drawn
             )
             if taken:
                 stack[depth] = PAIR, i, j

@@ -33,7 +33,7 @@ def several_best(molecule: Molecule, weights: Vector, longest_loop: int, count: 
     if log_z is None or folded is None:
         return None
     wanted = min(count, MOST_STRUCTURES)
-    found, totals = kernel.several_best(molecule, folded.factors, folded.tables, folded.before, wanted)
+    found, totals = kernel.several_best(molecule, folded.boltzmann, folded.tables, folded.before, wanted)
     scores = np.minimum.accumulate(totals) + folded.scale * molecule.n  # equals may differ by rounding
     if molecule.counts_parses:
         scores += [kernel.log_parses(one) for one in found]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tikhon.kernels.folding.inside import NONE, Molecule
-from tikhon.models.folding.passes import average_uses, factors_of, fold_inside, traced, use_rates
+from tikhon.models.folding.passes import average_uses, boltzmann_of, fold_inside, traced, use_rates
 from tikhon.models.folding.structures import (
     Letters,
     Partners,
@@ -205,7 +205,7 @@ class Folding:
             moves = tables_of(self._matrix @ v)
 
             def rates(molecule: Molecule, scale: float) -> Vector:
-                return use_rates(molecule, factors_of(scores, molecule.n, scale, self._rules.longest_loop), moves)
+                return use_rates(molecule, boltzmann_of(scores, molecule.n, scale, self._rules.longest_loop), moves)
 
             def one(place: int) -> Vector:
                 found, (free, known) = self._examples[place], scales[place]

@@ -12,7 +12,7 @@ from tikhon.kernels.folding.inside import (
     ANY,
     LONGEST,
     SIDE,
-    Factors,
+    Boltzmann,
     Molecule,
     Tables,
     Tile,
@@ -41,7 +41,7 @@ class Folded(NamedTuple):
 
     log_z: float
     scale: float
-    factors: Factors
+    boltzmann: Boltzmann
     tables: Tables
     before: NDArray[np.float64]
     after: NDArray[np.float64]
@@ -76,13 +76,13 @@ def table_bytes(n: int) -> int:
     return 8 * len(Tables._fields) * table_side(n) ** 2
 
 
-def factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Factors:
+def boltzmann_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Boltzmann:
     """exp(score - scale times the letters that an element takes in); infinite where that is out of range."""
     with np.errstate(over="ignore"):
-        return _factors_of(scores, n, scale, longest_loop)
+        return _boltzmann_of(scores, n, scale, longest_loop)
 
 
-def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) -> Factors:
+def _boltzmann_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) -> Boltzmann:
     left, right = np.indices(scores.loop.shape)
     loop = np.zeros((SIDE, SIDE))
     fits = (left + right > 0) & (left + right <= longest_loop)
@@ -96,7 +96,7 @@ def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) ->
     loop[1, 0] = loop[0, 1] = loop[1, 1] = 0.0  # these depend on letters
     lengths = np.arange(n + 1)
     base, unpaired, paired = (float(score) for score in scores.multi)
-    return Factors(
+    return Boltzmann(
         pair=np.exp(scores.pair),
         stack=np.exp(scores.stack - 2.0 * scale).ravel(),
         closing=np.exp(scores.closing).ravel(),
@@ -115,27 +115,27 @@ def _factors_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) ->
     )
 
 
-def factor_rates(factors: Factors, moves: ScoreTables) -> Factors:
-    """How the factors change where the scores move at these rates."""
-    loop = factors.loop * np.pad(moves.loop, (0, 1))
-    lengths = np.minimum(np.arange(len(factors.hairpin)), LONGEST_HAIRPIN)
+def boltzmann_rates(boltzmann: Boltzmann, moves: ScoreTables) -> Boltzmann:
+    """How the Boltzmann factors change where the scores move at these rates."""
+    loop = boltzmann.loop * np.pad(moves.loop, (0, 1))
+    lengths = np.minimum(np.arange(len(boltzmann.hairpin)), LONGEST_HAIRPIN)
     base, unpaired, paired = (float(move) for move in moves.multi)
-    return Factors(
-        pair=factors.pair * moves.pair,
-        stack=factors.stack * moves.stack.ravel(),
-        closing=factors.closing * moves.closing.ravel(),
-        branch=factors.branch * moves.branch.ravel(),
+    return Boltzmann(
+        pair=boltzmann.pair * moves.pair,
+        stack=boltzmann.stack * moves.stack.ravel(),
+        closing=boltzmann.closing * moves.closing.ravel(),
+        branch=boltzmann.branch * moves.branch.ravel(),
         loop=loop,
         turned_loop=np.ascontiguousarray(loop[:, ::-1]),
-        bulge_left=factors.bulge_left * (moves.loop[1, 0] + moves.bulge),
-        bulge_right=factors.bulge_right * (moves.loop[0, 1] + moves.bulge),
-        internal=factors.internal * (moves.loop[1, 1] + moves.internal),
-        hairpin=factors.hairpin * moves.hairpin[lengths],
-        multi_closing=factors.multi_closing * (base + paired),
-        multi_unpaired=factors.multi_unpaired * unpaired,
-        multi_pair=factors.multi_pair * paired,
-        external_unpaired=factors.external_unpaired * float(moves.external[0]),
-        external_pair=factors.external_pair * float(moves.external[1]),
+        bulge_left=boltzmann.bulge_left * (moves.loop[1, 0] + moves.bulge),
+        bulge_right=boltzmann.bulge_right * (moves.loop[0, 1] + moves.bulge),
+        internal=boltzmann.internal * (moves.loop[1, 1] + moves.internal),
+        hairpin=boltzmann.hairpin * moves.hairpin[lengths],
+        multi_closing=boltzmann.multi_closing * (base + paired),
+        multi_unpaired=boltzmann.multi_unpaired * unpaired,
+        multi_pair=boltzmann.multi_pair * paired,
+        external_unpaired=boltzmann.external_unpaired * float(moves.external[0]),
+        external_pair=boltzmann.external_pair * float(moves.external[1]),
     )
 
 
@@ -154,27 +154,27 @@ def fold_inside(
         scale = FIRST_SCALE if folded is None else folded.log_z / beginning.n
     step, last_turn = WIDEST / max(n, 1), 0.0
     for _ in range(MOST_TRIES):
-        factors = factors_of(scores, n, scale, longest_loop)
+        boltzmann = boltzmann_of(scores, n, scale, longest_loop)
         tables, before, after = _room.tables(n), np.zeros(n + 2), np.zeros(n + 2)
         if best:
-            best_inside(molecule, factors, tables)
-            z = best_exterior(molecule, factors, tables.pairs, before)
+            best_inside(molecule, boltzmann, tables)
+            z = best_exterior(molecule, boltzmann, tables.pairs, before)
         else:
-            fill = _filled(molecule, factors, tables)
+            fill = _filled(molecule, boltzmann, tables)
             for tiles in diagonals(n):
                 each(fill, tiles, n_threads)
-            z = exterior(molecule, factors, tables.pairs, before, after)
+            z = exterior(molecule, boltzmann, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
-            return Folded(float(np.log(z)) + scale * n, scale, factors, tables, before, after)
+            return Folded(float(np.log(z)) + scale * n, scale, boltzmann, tables, before, after)
         turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
         step = step / 2.0 if turn == -last_turn else step
         scale, last_turn = scale + turn * step, turn
     return None
 
 
-def _filled(molecule: Molecule, factors: Factors, tables: Tables) -> Callable[[Tile], None]:
+def _filled(molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> Callable[[Tile], None]:
     def one(tile: Tile) -> None:
-        inside(tile, molecule, factors, tables)
+        inside(tile, molecule, boltzmann, tables)
 
     return one
 
@@ -195,20 +195,20 @@ def average_uses(
     molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None, *, n_threads: int = 1
 ) -> Vector:
     """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
-    n, factors, before, after = molecule.n, folded.factors, folded.before, folded.after
+    n, boltzmann, before, after = molecule.n, folded.boltzmann, folded.before, folded.after
     wanted = np.zeros((0, 0)) if probabilities is None else probabilities
     ones, total = np.zeros(n + 2), np.zeros(N_SCORES)
 
     def one(tile: Tile) -> Vector:
         flat = np.zeros(N_SCORES)
-        outside(tile, molecule, factors, folded.tables, before, after, ones, uses_of(flat), wanted)
+        outside(tile, molecule, boltzmann, folded.tables, before, after, ones, uses_of(flat), wanted)
         return flat
 
     for tiles in reversed(diagonals(n)):
         for found in each(one, tiles, n_threads):
             total += found
     unpaired = before[:n] * molecule.is_free[1 : n + 1] * after[2:]
-    tables_of(total).external[0] += factors.external_unpaired * float(unpaired.sum()) / before[n]
+    tables_of(total).external[0] += boltzmann.external_unpaired * float(unpaired.sum()) / before[n]
     return total
 
 
@@ -220,17 +220,17 @@ def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | 
     partners = np.zeros(molecule.n + 2, np.int64)
     drawn = generator is not None
     unused = np.random.default_rng(0) if generator is None else generator
-    trace(molecule, folded.factors, folded.tables, folded.before, unused, drawn, partners)
+    trace(molecule, folded.boltzmann, folded.tables, folded.before, unused, drawn, partners)
     return partners
 
 
-def use_rates(molecule: Molecule, factors: Factors, moves: ScoreTables) -> Vector:
+def use_rates(molecule: Molecule, boltzmann: Boltzmann, moves: ScoreTables) -> Vector:
     """How average uses change where the scores move at these rates."""
     n, flat = molecule.n, np.zeros(N_SCORES)
-    rates = factor_rates(factors, moves)
+    rates = boltzmann_rates(boltzmann, moves)
     tables, d_tables = _room.tables(n), _room.tables(n, 1)
     before, d_before, after, d_after = np.zeros((4, n + 2))
-    moving_inside(molecule, factors, rates, tables, d_tables)
-    moving_exterior(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after)
-    moving_outside(molecule, factors, rates, tables, d_tables, before, d_before, after, d_after, uses_of(flat))
+    moving_inside(molecule, boltzmann, rates, tables, d_tables)
+    moving_exterior(molecule, boltzmann, rates, tables, d_tables, before, d_before, after, d_after)
+    moving_outside(molecule, boltzmann, rates, tables, d_tables, before, d_before, after, d_after, uses_of(flat))
     return flat

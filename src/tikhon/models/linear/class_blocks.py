@@ -102,7 +102,7 @@ class ByRowBlocks(ClassBlocks):
 
 
 def _weighted_squares(X: Matrix, weights: Vector) -> Matrix:
-    """X' diag(w) X: at half the price where the weights have one sign, as the curvatures of softmax do."""
+    """X' diag(w) X: at half the price where the weights have one sign, as the working weights of softmax do."""
     if weights.min(initial=0.0) < 0.0 < weights.max(initial=0.0):
         mixed: Matrix = (X * weights[:, None]).T @ X
         return mixed

@@ -24,7 +24,7 @@ WIDE, NARROW = 120, 26  # columns from which, and up to which, products take ano
 MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
 SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
 CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
-GENTLE_TOL = 1e-4  # relative gap down to which L-BFGS is faster
+LBFGS_GAP = 1e-4  # relative gap down to which L-BFGS is faster
 FAR_APART = 50.0  # entries of columns: the gradient of one so much larger hides the others' from a rough fit
 SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
 
@@ -56,7 +56,7 @@ class Design:
     @property
     def lbfgs_gap(self) -> float:
         """The relative gap down to which L-BFGS takes half of Newton's passes; dense columns depend on each other."""
-        return GENTLE_TOL if self.is_sparse else np.inf
+        return LBFGS_GAP if self.is_sparse else np.inf
 
     @property
     def n_stored(self) -> int:
@@ -138,26 +138,26 @@ class Design:
         coefficients = weights[: n_outputs * self.n_columns].reshape(n_outputs, -1)
         return np.column_stack([coefficients, weights[coefficients.size :]]) if self.fit_intercept else coefficients
 
-    def gram(self, curvature: Vector) -> Matrix:
+    def gram(self, working_weights: Vector) -> Matrix:
         """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
         if self._pairs is not None:
-            return self._pairs.gram(curvature)
+            return self._pairs.gram(working_weights)
         if not self.is_sparse:
-            return self._dense_gram(np.sqrt(curvature))
+            return self._dense_gram(np.sqrt(working_weights))
         p = self.n_columns
         gram = np.empty((self.width, self.width), order="F")
         scaled = sp.csr_array(
-            (self.X.data * np.repeat(curvature, np.diff(self.X.indptr)), self.X.indices, self.X.indptr),
+            (self.X.data * np.repeat(working_weights, np.diff(self.X.indptr)), self.X.indices, self.X.indptr),
             shape=self.X.shape,
         )
         gram[:p, :p] = (self.X.T @ scaled).toarray()
         if self.fit_intercept:
-            gram[p, :p] = gram[:p, p] = self.X.T @ curvature
-            gram[p, p] = curvature.sum()
+            gram[p, :p] = gram[:p, p] = self.X.T @ working_weights
+            gram[p, p] = working_weights.sum()
         return gram
 
     def _dense_gram(self, root: Vector) -> Matrix:
-        """From rows times the roots of their curvatures, block by block."""
+        """From rows times the roots of their working weights, block by block."""
         gram = np.zeros((self.width, self.width), order="F")
         scaled = np.empty((0, self.width))
         for rows in self.blocks():
@@ -172,19 +172,19 @@ class Design:
         mirror(gram)
         return gram
 
-    def grams(self, curvatures: Matrix) -> NDArray[np.float64]:
-        """The Gram matrices of several curvatures, one per column: K x q x q.
+    def grams(self, working_weights: Matrix) -> NDArray[np.float64]:
+        """The Gram matrices of several vectors of working weights, one per column: K x q x q.
 
         Of few columns all products of two are formed, in blocks that stay in the cache, for one product of matrices instead of
         many small ones.
         """
-        q, K = self.width, curvatures.shape[1]
+        q, K = self.width, working_weights.shape[1]
         if self.is_sparse or q > NARROW:
-            return np.array([self.gram(curvature) for curvature in curvatures.T])
+            return np.array([self.gram(working_weights) for working_weights in working_weights.T])
         first, second = np.triu_indices(q)
         sums = np.zeros((K, len(first)))
         for rows in self.blocks(4 * len(first)):
-            sums += curvatures[rows].T @ pair_products(self.block(rows)).T
+            sums += working_weights[rows].T @ pair_products(self.block(rows)).T
         grams = np.empty((K, q, q))
         grams[:, first, second] = grams[:, second, first] = sums
         return grams
@@ -236,39 +236,39 @@ class Design:
         n_factor = self.gram_multiplications + self.width**3 / 3
         return factor_products(n_factor, 2.0 * self.n_stored * n_outputs)
 
-    def squares(self, curvature: Matrix) -> Matrix:
-        """sum_i c_ik x~_ij^2, one row per output: the diagonals of K Gram matrices; ``curvature`` is n x K."""
-        n_outputs = curvature.shape[1]
+    def squares(self, working_weights: Matrix) -> Matrix:
+        """sum_i c_ik x~_ij^2, one row per output: the diagonals of K Gram matrices; ``working_weights`` is n x K."""
+        n_outputs = working_weights.shape[1]
         sums = np.zeros((n_outputs, self.n_columns))
         if self.is_sparse:
-            sums += self._squares_times(curvature).T
+            sums += self._squares_times(working_weights).T
         else:
             for rows in self.blocks():
-                sums += curvature[rows].T @ np.square(self.X[rows])
-        return np.concatenate([sums.ravel(), curvature.sum(axis=0)]) if self.fit_intercept else sums.ravel()
+                sums += working_weights[rows].T @ np.square(self.X[rows])
+        return np.concatenate([sums.ravel(), working_weights.sum(axis=0)]) if self.fit_intercept else sums.ravel()
 
-    def centred_squares(self, curvature: Matrix) -> tuple[Vector, Matrix | None]:
+    def centred_squares(self, working_weights: Matrix) -> tuple[Vector, Matrix | None]:
         """sum_i c_ik (x_ij - m_kj)^2 around the weighted means m (K x p), then sum_i c_ik; without intercept m = 0."""
-        squares = self.squares(curvature)
+        squares = self.squares(working_weights)
         if not self.fit_intercept:
             return squares, None
-        K, p = curvature.shape[1], self.n_columns
-        total = np.maximum(curvature.sum(axis=0), np.finfo(float).tiny)
-        sums = self._transpose_times(curvature).T
+        K, p = working_weights.shape[1], self.n_columns
+        total = np.maximum(working_weights.sum(axis=0), np.finfo(float).tiny)
+        sums = self._transpose_times(working_weights).T
         means = sums / total[:, None]
         centred = squares[: K * p].reshape(K, p) - means * sums
         centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, but for rounding
         return np.concatenate([centred.ravel(), squares[K * p :]]), means
 
-    def preconditioner(self, curvature: Matrix, strength: Vector) -> Product:
-        """An approximate inverse of the K blocks X~' diag(c_k) X~ + diag(s), for curvatures n x K.
+    def preconditioner(self, working_weights: Matrix, strength: Vector) -> Product:
+        """An approximate inverse of the K blocks X~' diag(c_k) X~ + diag(s), for working weights n x K.
 
         Each block is taken to be diagonal once its columns are centred by the weighted means m_k = X'c_k / sum c_k: with
         the shear T: (w, b) -> (w, b - m.w) the inverse is T diag(1 / D) T', where D_j = sum_i c_i (x_ij - m_j)^2 + s_j.
         Columns with a large mean, such as counts, would otherwise tie all weights to the intercept.
         """
-        K, p = curvature.shape[1], self.n_columns
-        centred, means = self.centred_squares(curvature)
+        K, p = working_weights.shape[1], self.n_columns
+        centred, means = self.centred_squares(working_weights)
         diagonal = centred + strength
         if means is None:
             diagonal = floored(diagonal)

@@ -23,8 +23,8 @@ KEPT_BYTES = 2**27  # responses of all rows up to this size are kept, else compu
 class Inverse(ABC):
     """(X~' diag(c) X~ + diag(s))^-1 for one output."""
 
-    def __init__(self, design: Design, curvature: Vector, strength: Vector) -> None:
-        self.design, self.curvature, self.strength = design, curvature, strength
+    def __init__(self, design: Design, working_weights: Vector, strength: Vector) -> None:
+        self.design, self.working_weights, self.strength = design, working_weights, strength
 
     @abstractmethod
     def solve(self, right: Matrix) -> Matrix:
@@ -47,7 +47,7 @@ class Inverse(ABC):
     @property
     def rest(self) -> Vector:
         """1 - c_i h_i: how much of a row's own pull is left when the others answer."""
-        return 1.0 - self.curvature * self.leverages
+        return 1.0 - self.working_weights * self.leverages
 
     @abstractmethod
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
@@ -77,9 +77,9 @@ class Inverse(ABC):
 class ByColumns(Inverse):
     """Through the Gram matrix, of the size of the weights."""
 
-    def __init__(self, design: Design, curvature: Vector, strength: Vector, gram: Matrix | None = None) -> None:
-        super().__init__(design, curvature, strength)
-        matrix = design.gram(curvature) if gram is None else gram.copy(order="F")
+    def __init__(self, design: Design, working_weights: Vector, strength: Vector, gram: Matrix | None = None) -> None:
+        super().__init__(design, working_weights, strength)
+        matrix = design.gram(working_weights) if gram is None else gram.copy(order="F")
         matrix.flat[:: len(strength) + 1] += strength
         self._factor = cholesky(matrix)
 
@@ -146,16 +146,16 @@ class ByRows(Inverse):
 
     With K = X_p diag(1/s) X_p' over the penalised columns, M = (C^-1 + K)^-1 = C^1/2 (I + C^1/2 K C^1/2)^-1 C^1/2, and U
     the unpenalised columns: Q = U'MU and U~ = U - K M U give X~ H^-1 X~' = K - K M K + U~ Q^-1 U~'. No division by the
-    curvatures, which may be 0.
+    working weights, which may be 0.
     """
 
-    def __init__(self, design: Design, curvature: Vector, strength: Vector) -> None:
-        super().__init__(design, curvature, strength)
+    def __init__(self, design: Design, working_weights: Vector, strength: Vector) -> None:
+        super().__init__(design, working_weights, strength)
         self._penalised = strength[: design.n_columns] > 0.0
         self._own = strength[: design.n_columns][self._penalised]
         self._columns = design.X if self._penalised.all() else design.X[:, self._penalised]
         self._kernel = _kernel(self._columns, self._own)
-        self._root = np.sqrt(curvature)
+        self._root = np.sqrt(working_weights)
         matrix = self._kernel * np.outer(self._root, self._root)
         matrix.flat[:: len(matrix) + 1] += 1.0
         self._factor = cholesky(np.asfortranarray(matrix))
@@ -216,7 +216,7 @@ class ByRows(Inverse):
     def rest(self) -> Vector:
         """c_i - c_i^2 h_i, over c_i."""
         left = np.diag(self._left)
-        return np.divide(left, self.curvature, out=np.ones_like(left), where=self.curvature > 0.0)
+        return np.divide(left, self.working_weights, out=np.ones_like(left), where=self.working_weights > 0.0)
 
     @property
     def diagonal(self) -> Vector:
@@ -232,11 +232,11 @@ class ByRows(Inverse):
 
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
         """diag(1/s) X_p' (I - C X~ H^-1 X~'); those of unpenalised weights are not needed and left at 0."""
-        known = self.curvature > 0.0
-        left = np.divide(self._left, self.curvature, out=np.zeros_like(self._left), where=known)
+        known = self.working_weights > 0.0
+        left = np.divide(self._left, self.working_weights, out=np.zeros_like(self._left), where=known)
         if not known.all():  # rows that nothing is learned from: I - C F column by column
             unknown = np.flatnonzero(~known)
-            left[:, unknown] = -self.curvature[:, None] * self._fitted[:, unknown]
+            left[:, unknown] = -self.working_weights[:, None] * self._fitted[:, unknown]
             left[unknown, unknown] += 1.0
         response = np.zeros((self.design.n_rows, self.design.width))
         response[:, : self.design.n_columns][:, self._penalised] = (self._columns.T @ left).T / self._own
@@ -265,7 +265,7 @@ def _column_quadratics(columns: Data, inner: Matrix) -> Vector:
     return np.asarray(np.einsum("ij,ij->j", columns, inner @ columns))
 
 
-def inverse_of(design: Design, curvature: Vector, strength: Vector, gram: Matrix | None = None) -> Inverse:
+def inverse_of(design: Design, working_weights: Vector, strength: Vector, gram: Matrix | None = None) -> Inverse:
     """By rows or by columns, whichever are fewer."""
     if fewer_rows(design):
         if design.fit_intercept and strength[-1] > 0.0:  # damped: a column like any other
@@ -274,8 +274,8 @@ def inverse_of(design: Design, curvature: Vector, strength: Vector, gram: Matrix
                 sp.hstack([design.X, sp.csr_array(ones)]).tocsr() if design.is_sparse else np.hstack([design.X, ones])
             )
             design = Design(X, fit_intercept=False)
-        return ByRows(design, curvature, strength)
-    return ByColumns(design, curvature, strength, gram)
+        return ByRows(design, working_weights, strength)
+    return ByColumns(design, working_weights, strength, gram)
 
 
 def fewer_rows(design: Design) -> bool:

@@ -112,7 +112,7 @@ class LeastSquares(ByExample):
         return self.row_weights[self._active[1]][:, None]
 
     @property
-    def _curvature(self) -> Matrix:
+    def _working_weights(self) -> Matrix:
         return np.broadcast_to(self._weight, (len(self._weight), self.n_targets))
 
     # Loss, gradient and Hessian, from the rows or from the Gram matrix.
@@ -189,7 +189,7 @@ class LeastSquares(ByExample):
         return self._alike(one)
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        return self._design.preconditioner(self._curvature, strength)
+        return self._design.preconditioner(self._working_weights, strength)
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         """Kept for the last question: every fit of a tuning asks the same."""

@@ -35,7 +35,7 @@ class Logistic(ByExample):
         self._target, self._weight = y[rows], self.row_weights[rows]
         self._point = LastPoint(self._scores_losses_probabilities)
         self._value = LastPoint(self._loss_gradient)
-        self._gram = LastPoint(lambda weights: self._design.gram(self.curvature(weights)))
+        self._gram = LastPoint(lambda weights: self._design.gram(self.working_weights(weights)))
 
     @property
     def n_weights(self) -> int:
@@ -70,7 +70,7 @@ class Logistic(ByExample):
         losses, probability = logistic_loss_probability(scores[:, 0], target)
         return losses, (probability - target)[:, None]
 
-    def curvature(self, weights: Vector) -> Vector:
+    def working_weights(self, weights: Vector) -> Vector:
         """a p (1 - p), one per row in use."""
         probability = self._point.at(weights)[2]
         return self._weight * probability * (1.0 - probability)
@@ -80,8 +80,8 @@ class Logistic(ByExample):
         return self._weight * losses
 
     def hessian_at(self, weights: Vector) -> Product:
-        curvature = self.curvature(weights)
-        return lambda v: self._design.adjoint(curvature * self._design.scores(v))
+        working_weights = self.working_weights(weights)
+        return lambda v: self._design.adjoint(working_weights * self._design.scores(v))
 
     def baseline_weights(self) -> Vector:
         return self._baseline.copy()
@@ -99,21 +99,21 @@ class Logistic(ByExample):
 
     @cached_property
     def _baseline_diagonal(self) -> Vector:
-        return self._design.centred_squares(self.curvature(self._baseline)[:, None])[0]
+        return self._design.centred_squares(self.working_weights(self._baseline)[:, None])[0]
 
     def gradient_units(self) -> Vector | None:
         return self._design.gradient_units(1)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
-        return self._design.squares(self.curvature(weights)[:, None])
+        return self._design.squares(self.working_weights(weights)[:, None])
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        return self._design.preconditioner(self.curvature(weights)[:, None], strength)
+        return self._design.preconditioner(self.working_weights(weights)[:, None], strength)
 
     def hessian_matrix(self, weights: Vector) -> Matrix:
         """That of ``curvature_at``, if it is known: a tuning ends with the fit that it judged last. Folds keep none."""
         known = self._gram.known(weights)
-        return self._design.gram(self.curvature(weights)) if known is None else known.copy(order="F")
+        return self._design.gram(self.working_weights(weights)) if known is None else known.copy(order="F")
 
     @cached_property
     def factor_cost(self) -> float:

@@ -50,7 +50,7 @@ def logistic_curvature(
     strength: Vector, loss: float, gradient: Vector, gram: Matrix | None,
 ) -> LogisticCurvature:  # fmt: skip
     """``gram`` is the Hessian, where it is known."""
-    curvature = row_weights * probability * (1.0 - probability)
+    working_weights = row_weights * probability * (1.0 - probability)
 
     def loss_slope(moved: Matrix) -> tuple[Vector, Matrix]:
         losses, there = logistic_loss_probability(moved[:, 0], target)
@@ -59,9 +59,9 @@ def logistic_curvature(
     point = Pointwise(
         scores=scores[:, None],
         slope=(row_weights * (probability - target))[:, None],
-        curvature=curvature,
-        change=curvature * (1.0 - 2.0 * probability),
+        working_weights=working_weights,
+        change=working_weights * (1.0 - 2.0 * probability),
         loss_slope=loss_slope,
     )
-    rows = OneScoreCurvature(design, point, inverse_of(design, curvature, strength, gram))
+    rows = OneScoreCurvature(design, point, inverse_of(design, working_weights, strength, gram))
     return LogisticCurvature(weights, strength, loss, gradient, rows)

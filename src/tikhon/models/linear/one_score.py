@@ -4,8 +4,9 @@ Leaving row i out moves its score s_i, in one Newton step from the weights of al
 
     t_i = s_i + h_i r_i / (1 - h_i c_i)
 
-with r_i and c_i the slope and the curvature of the row's loss (its weight included: a row is left out whole) and
-h_i = x_i' H^-1 x_i its leverage, H the penalised Hessian of all rows. For least squares that is exact.
+with r_i the slope of the row's loss and c_i its second derivative, the working weight (both with the row's own weight: a
+row is left out whole), and h_i = x_i' H^-1 x_i its leverage, H the penalised Hessian of all rows. For least squares that
+is exact.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ class Pointwise:
 
     scores: Matrix  # n x T
     slope: Matrix  # n x T, row weights included
-    curvature: Vector  # n, row weights included
-    change: Vector | None  # derivative of the curvature in the score; None where it is constant
+    working_weights: Vector  # n, row weights included
+    change: Vector | None  # derivative of the working weights in the score; None where it is constant
     loss_slope: Callable[[Matrix], tuple[Vector, Matrix]]  # the losses of the rows and their slopes at other scores
 
 
@@ -63,19 +64,19 @@ class OneScoreCurvature:
     def leave_one_out(self) -> tuple[Vector, Matrix, Matrix]:
         """Losses of the rows; derivatives of their sum by scores (n x T) and by strengths ((p + 1) x T).
 
-        A strength acts through the leverages: dh_i / ds_j = -(H^-1 x_i)_j^2; so do the curvatures, which move with the
+        A strength acts through the leverages: dh_i / ds_j = -(H^-1 x_i)_j^2; so do the working weights, which move with the
         scores: dh_i / dc_k = -(x_i' H^-1 x_k)^2.
         """
         found = left_out(self.point, self.inverse.leverages, self.inverse.rest)
         by_score = found.by_score
         if self.point.change is not None:
             # Slopes before and after a row is left out have the same sign, so these weights are not negative.
-            by_curvature = -self.inverse.squares(found.by_leverage.sum(axis=1))
-            by_score = by_score + (by_curvature * self.point.change)[:, None]
+            by_working_weight = -self.inverse.squares(found.by_leverage.sum(axis=1))
+            by_score = by_score + (by_working_weight * self.point.change)[:, None]
         return found.losses, by_score, -self.inverse.squared_responses(found.by_leverage)
 
     def determinant_by_score(self) -> Vector | None:
-        """The derivative of log det H by the scores of the rows, where the curvature moves with them."""
+        """The derivative of log det H by the scores of the rows, where the working weights move with them."""
         return None if self.point.change is None else self.inverse.leverages * self.point.change
 
 

@@ -25,8 +25,8 @@ PASSES = 4.0  # over the rows, of one look at a strength
 class ByAxes(Inverse):
     """Where X~' diag(c) X~ is diagonal."""
 
-    def __init__(self, design: Design, curvature: Vector, strength: Vector, gram_diagonal: Vector) -> None:
-        super().__init__(design, curvature, strength)
+    def __init__(self, design: Design, working_weights: Vector, strength: Vector, gram_diagonal: Vector) -> None:
+        super().__init__(design, working_weights, strength)
         self._diagonal = gram_diagonal + strength
 
     def solve(self, right: Matrix) -> Matrix:

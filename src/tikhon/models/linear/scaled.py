@@ -9,10 +9,10 @@ from tikhon.objective import Hints, Multiple, Product, Vector
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """factor * objective: what a majoriser of a logarithm of squares is."""
+    """multiplier * objective: what a majoriser of a logarithm of squares is."""
 
     objective: LeastSquares
-    factor: float
+    multiplier: float
 
     @property
     def n_weights(self) -> int:
@@ -33,24 +33,24 @@ class Scaled:
             baseline=within.baseline_weights,
             gradient_units=within.gradient_units,
             flat_directions=within.flat_directions,
-            baseline_diagonal=lambda: self.factor * within.baseline_diagonal(),
-            hessian_diagonal=lambda weights: self.factor * within.hessian_diagonal(weights),
+            baseline_diagonal=lambda: self.multiplier * within.baseline_diagonal(),
+            hessian_diagonal=lambda weights: self.multiplier * within.hessian_diagonal(weights),
             preconditioner=self.preconditioner,
-            multiple_of=Multiple(within, self.factor),
+            multiple_of=Multiple(within, self.multiplier),
         )
 
     def loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
         loss, gradient = self.objective.loss_gradient(weights)
-        return self.factor * loss, self.factor * gradient
+        return self.multiplier * loss, self.multiplier * gradient
 
     def hessian_at(self, weights: Vector) -> Product:
         product = self.objective.hessian_at(weights)
-        return lambda v: self.factor * product(v)
+        return lambda v: self.multiplier * product(v)
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        apply = self.objective.preconditioner(weights, strength / self.factor)
-        return lambda v: apply(v) / self.factor
+        apply = self.objective.preconditioner(weights, strength / self.multiplier)
+        return lambda v: apply(v) / self.multiplier
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
-        solve = self.objective.factorise(weights, strength / self.factor)
-        return lambda v: solve(v) / self.factor
+        solve = self.objective.factorise(weights, strength / self.multiplier)
+        return lambda v: solve(v) / self.multiplier

@@ -14,7 +14,7 @@ from tikhon.models.linear.flat import flat_directions
 from tikhon.models.linear.hints import linear_hints
 from tikhon.models.linear.logistic import RAREST
 from tikhon.models.linear.softmax_curvature import SoftmaxCurvature
-from tikhon.models.linear.softmax_factor import SoftmaxFactor, curvature_pairs
+from tikhon.models.linear.softmax_factor import SoftmaxFactor, working_weight_pairs
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Hints, Matrix, Product, Vector
 
@@ -123,21 +123,21 @@ class Softmax(ByExample):
 
     @cached_property
     def _baseline_diagonal(self) -> Vector:
-        return self._design.centred_squares(self._curvature(self._baseline))[0]
+        return self._design.centred_squares(self._working_weights(self._baseline))[0]
 
     def gradient_units(self) -> Vector | None:
         return self._design.gradient_units(self.n_classes)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
-        return self._design.squares(self._curvature(weights))
+        return self._design.squares(self._working_weights(weights))
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
         """Each class on its own, by Cholesky factors where they are cheap; a common shift of the classes exactly."""
-        curvature = self._curvature(weights)
+        working_weights = self._working_weights(weights)
         if self._class_factors_are_cheap:
-            each = self._class_factors(curvature, strength)
+            each = self._class_factors(working_weights, strength)
         else:
-            each = self._design.preconditioner(curvature, strength)
+            each = self._design.preconditioner(working_weights, strength)
         by_class = strength[self._by_class].reshape(self.n_classes, -1)
         return self._shift_apart(each, by_class[0]) if (by_class == by_class[0]).all() else each
 
@@ -145,11 +145,11 @@ class Softmax(ByExample):
     def _class_factors_are_cheap(self) -> bool:
         return self._design.gram_cost(1) <= MOST_BLOCK_COST
 
-    def _class_factors(self, curvature: Matrix, strength: Vector) -> Product:
+    def _class_factors(self, working_weights: Matrix, strength: Vector) -> Product:
         """The inverses of X~' diag(c_k) X~ + diag(s), class by class."""
         order, K = self._by_class, self.n_classes
         factors = []
-        for block, own in zip(self._design.grams(curvature), strength[order].reshape(K, -1), strict=True):
+        for block, own in zip(self._design.grams(working_weights), strength[order].reshape(K, -1), strict=True):
             # A trifle, since collinear columns may be unpenalised.
             block.flat[:: len(own) + 1] += own + 1e-10 * max(float(np.trace(block)) / len(own), float(own.max()))
             factors.append(cholesky(block))
@@ -185,7 +185,7 @@ class Softmax(ByExample):
 
         return apply
 
-    def _curvature(self, weights: Vector) -> Matrix:
+    def _working_weights(self, weights: Vector) -> Matrix:
         """a_i p_ik (1 - p_ik): each class on its own."""
         probability = self.probabilities(weights)
         return self._weight[:, None] * probability * (1.0 - probability)
@@ -244,7 +244,7 @@ class Softmax(ByExample):
         )  # fmt: skip
 
     def _hessian_of_differences(self, weights: Vector) -> Matrix:
-        return self._blocks.gram(curvature_pairs(self._blocks, self.probabilities(weights), self._weight))
+        return self._blocks.gram(working_weight_pairs(self._blocks, self.probabilities(weights), self._weight))
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
         return flat_directions(self._design, self._weight, unpenalised, self.n_classes, common_shift=True)

@@ -71,9 +71,9 @@ class RowCurvature:
         padded *= self.root[:, None]
         return padded
 
-    def by_score(self, by_curvature: Blocks) -> Matrix:
+    def by_score(self, by_working_weight: Blocks) -> Matrix:
         """Derivatives by the scores from those by C, given symmetric ones."""
-        inner = np.einsum("kkn->kn", by_curvature) - 2.0 * np.einsum("kln,ln->kn", by_curvature, self.p)
+        inner = np.einsum("kkn->kn", by_working_weight) - 2.0 * np.einsum("kln,ln->kn", by_working_weight, self.p)
         return self.through(self.row_weights * inner)
 
 

@@ -77,7 +77,7 @@ class SoftmaxFactor:
         return found
 
 
-def curvature_pairs(blocks: ClassBlocks, probability: Matrix, row_weights: Vector) -> Matrix:
+def working_weight_pairs(blocks: ClassBlocks, probability: Matrix, row_weights: Vector) -> Matrix:
     """a (diag(p) - p p') over all classes but the last, the upper triangle, pairs x n."""
     first, second = blocks.classes.first, blocks.classes.second
     p = np.ascontiguousarray(probability[:, :-1].T)

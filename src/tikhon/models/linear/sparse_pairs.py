@@ -32,8 +32,8 @@ class SparsePairs:
         self._products: Any = sp.coo_array((X.data[left] * X.data[right], (line, row)), shape=shape).tocsr()
         self._transposed: Any = self._products.T.tocsr()
 
-    def gram(self, curvature: Vector) -> Matrix:
-        upper = (self._products @ curvature).reshape(self.width, self.width)
+    def gram(self, working_weights: Vector) -> Matrix:
+        upper = (self._products @ working_weights).reshape(self.width, self.width)
         gram = upper + upper.T
         gram.flat[:: self.width + 1] *= 0.5
         return np.asfortranarray(gram)

@@ -20,7 +20,7 @@ SHOWN = 5  # names in a message
 ROWS_PER_STRENGTH = 20  # below, learned strengths are likely to fit the splits rather than the data
 
 
-def finish(
+def refit(
     name: str,
     problem: Problem,
     journal: Journal,
@@ -42,9 +42,9 @@ def finish(
     """
     objective = convex_bound(problem.objective, baseline(problem.objective) if start is None else start)
     multiple = hints_of(objective).multiple_of
-    extras = dict(extras or {}) | ({} if multiple is None else {"loss_factor": multiple.factor})
+    extras = dict(extras or {}) | ({} if multiple is None else {"loss_factor": multiple.multiplier})
     fit = problem.solver.minimise(objective, problem.groups.expand(strengths), start)
-    journal.saw(fit.residual)
+    journal.count_fits(fit.residual)
     if fit.status != "converged":
         warnings = (*warnings, f"the final fit did not converge: {fit.reason}; raise max_iter or tol")
     if journal.n_unconverged:
@@ -90,7 +90,7 @@ def degrees_of_freedom(
     strength = groups.expand(strengths)
     multiple = hints_of(objective).multiple_of
     if multiple is not None:
-        strength, objective = strength / multiple.factor, multiple.objective
+        strength, objective = strength / multiple.multiplier, multiple.objective
     if not (prefers_factors(objective) and isinstance(objective, Curved)):
         return None
     inner = penalised(objective, strength)

@@ -14,7 +14,7 @@ from tikhon.objective import Vector
 STEPS, EXACT_STEPS = 5, 6
 START, EXACT_START = 2.0, 10.0  # times the natural strengths
 LARGEST_MOVE = 2.5  # in log strength
-SETTLED, EXACTLY_SETTLED = 0.3, 0.5  # largest change of a log strength that needs no further step
+SMALL_CHANGE, EXACT_SMALL_CHANGE = 0.3, 0.5  # largest change of a log strength that needs no further step
 FURTHEST = 500.0  # times the natural strengths: of weights that are all noise next to nothing is left
 LEAST_DECIDED = 1e-3  # weights that the data decide in a group, at least
 
@@ -24,7 +24,7 @@ def bounds(natural: Vector, lower: Vector, upper: Vector) -> tuple[Vector, Vecto
     return np.maximum(lower, natural / FURTHEST), np.minimum(upper, natural * FURTHEST)
 
 
-def settled_strengths(
+def mackay_update(
     groups: Groups, strengths: Vector, inverse_diagonal: Vector, squares: Vector, bounds: tuple[Vector, Vector]
 ) -> tuple[Vector, float]:
     """The updated strengths, one per group, and the largest change of a log strength; ``squares`` are t w^2."""

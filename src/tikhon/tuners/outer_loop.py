@@ -28,7 +28,7 @@ PROMISED = 0.5  # of the least gain: a gradient that promises less ends the desc
 
 
 @dataclass(frozen=True, eq=False)
-class Warm:
+class WarmStart:
     """Where fits and linear solves start: vectors of weights and adjoints, one of each per pair of data.
 
     ``tangent`` is what an evaluator may keep besides, and can make again from the weights and their theta.
@@ -52,7 +52,7 @@ class Evaluation:
     n_iter: int
     n_passes: int  # evaluations of the loss and its gradient
     n_products: int  # Hessian-vector products
-    warm: Warm
+    warm: WarmStart
     # Value and gradient as they are without a prior of the strengths, the gradient by group even where groups share one.
     without_prior: tuple[float, Vector] | None = None
     row_losses: Callable[[], Vector | None] = lambda: None  # what each row adds to the criterion, in its own unit
@@ -68,7 +68,7 @@ class Evaluation:
         return (self.value, self.gradient) if self.without_prior is None else self.without_prior
 
 
-Evaluate: TypeAlias = Callable[[Vector, float, Warm | None], Evaluation]  # theta, accuracy, where to start
+Evaluate: TypeAlias = Callable[[Vector, float, WarmStart | None], Evaluation]  # theta, accuracy, where to start
 Saved: TypeAlias = tuple[Mapping[str, NDArray[np.float64]], Mapping[str, Any]]  # arrays and numbers of a checkpoint
 
 
@@ -86,28 +86,30 @@ class Stopping:
     is_loss: bool = False  # errors are judged by the value itself, so that none turns its sign; else by its unit
 
 
-def little_slope(least: float, relative_curvature: float) -> float:
+def little_slope(least: float, relative_second_derivative: float) -> float:
     """The gradient g, relative to the value, from which a step may gain that little: g^2 / 2c."""
-    return float(np.sqrt(2.0 * relative_curvature * least))
+    return float(np.sqrt(2.0 * relative_second_derivative * least))
 
 
-def least_decrease(tol: float, relative_curvature: float) -> float:
+def least_decrease(tol: float, relative_second_derivative: float) -> float:
     """What a step may still gain, relative to the value, where the gradient is at its tolerance: g^2 / 2c, of that half."""
-    return 0.25 * tol**2 / relative_curvature
+    return 0.25 * tol**2 / relative_second_derivative
 
 
-def limits(tol: float, least_gain: float | None, relative_curvature: float, n_learned: int) -> tuple[float, float]:
+def limits(
+    tol: float, least_gain: float | None, relative_second_derivative: float, n_learned: int
+) -> tuple[float, float]:
     """The norm of the gradient and the gain, as shares of the criterion, at which a descent ends.
 
     ``least_gain`` is what may be chance: a gradient that promises less than half of it ends the descent too, its
-    curvature taken to be shared among the groups.
+    second derivative taken to be shared among the groups.
     """
     if least_gain is None:
-        return tol, least_decrease(tol, relative_curvature)
-    return max(tol, little_slope(PROMISED * least_gain, relative_curvature / max(n_learned, 1))), least_gain
+        return tol, least_decrease(tol, relative_second_derivative)
+    return max(tol, little_slope(PROMISED * least_gain, relative_second_derivative / max(n_learned, 1))), least_gain
 
 
-class Descending:
+class OuterLoop:
     """The state of one tuning between two evaluations."""
 
     def __init__(
@@ -121,7 +123,7 @@ class Descending:
         *,
         accuracy: float,
         enough_accuracy: float = 0.0,
-        warm: Warm | None = None,
+        warm: WarmStart | None = None,
         stage: int = 0,
         known: Evaluation | None = None,
         saved: Saved | None = None,
@@ -224,9 +226,9 @@ class Descending:
         """The norm: with many groups, small entries add up to much that could be gained."""
         return float(np.linalg.norm(self._descent.projected_gradient(self.state)))
 
-    def _evaluate(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+    def _evaluate(self, theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         found = self._evaluate_at(theta, accuracy, warm)
-        self._journal.saw(*[found.residual] * max(1, len(self._problem.pairs)))
+        self._journal.count_fits(*[found.residual] * max(1, len(self._problem.pairs)))
         if not found.poor and not self._trusted(found):
             found = replace(
                 found, poor=f"inexact fits move the {self._stopping.noun} by {found.error:.1e} to {found.criterion:.1e}"
@@ -335,4 +337,4 @@ class Descending:
         if "weights" in arrays:
             # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
             weights, adjoints = (tuple(row.copy() for row in arrays[name]) for name in ("weights", "adjoints"))
-            self.warm = Warm(weights, adjoints, self._expand(self.state.x))
+            self.warm = WarmStart(weights, adjoints, self._expand(self.state.x))

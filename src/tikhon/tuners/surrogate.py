@@ -1,4 +1,4 @@
-"""Where to begin: the minimum of a cheap likeness of the criterion."""
+"""Where to begin: the minimum of a cheap surrogate of the criterion."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,30 +9,30 @@ from tikhon.objective import Vector
 from tikhon.solvers.descent import STEEP, Descent
 
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength
-ENOUGH, MOST_STEPS = 8e-4, 12  # per row, in a log strength: a likeness needs no more than a rough minimum
+ENOUGH, MOST_STEPS = 8e-4, 12  # per row, in a log strength: a surrogate needs no more than a rough minimum
 # Guesses of its second derivatives in nats: in a common log strength, per row; and in that of a group.
-COMMON_CURVATURE, CURVATURE = 0.1, 5.0
+COMMON_SECOND_DERIVATIVE, SECOND_DERIVATIVE = 0.1, 5.0
 
-Likeness: TypeAlias = Callable[[Vector], tuple[float, Vector] | None]  # value and gradient in nats
+Surrogate: TypeAlias = Callable[[Vector], tuple[float, Vector] | None]  # value and gradient in nats
 
 
-def least_likeness(
-    likeness: Likeness, start: Vector, bounds: tuple[Vector, Vector], total_weight: float
+def minimise_surrogate(
+    surrogate: Surrogate, start: Vector, bounds: tuple[Vector, Vector], total_weight: float
 ) -> Vector | None:
-    """Log strengths within bounds where the likeness is about least; None where it cannot be told at the start."""
-    found = likeness(start)
+    """Log strengths within bounds where the surrogate is about least; None where it cannot be told at the start."""
+    found = surrogate(start)
     if found is None:
         return None
     steepness = STEEP * np.abs(found[1])
     descent = Descent(
         lower=np.minimum(bounds[0], start), upper=np.maximum(bounds[1], start),
         first_move=FIRST_MOVE, largest_move=LARGEST_MOVE,
-        metric=np.maximum(steepness, COMMON_CURVATURE * total_weight if len(start) == 1 else CURVATURE),
+        metric=np.maximum(steepness, COMMON_SECOND_DERIVATIVE * total_weight if len(start) == 1 else SECOND_DERIVATIVE),
     )  # fmt: skip
     state = descent.tell(descent.start(start), *found)
     for _ in range(MOST_STEPS):
         slope = float(np.linalg.norm(descent.projected_gradient(state)))
         if state.stalled or slope <= ENOUGH * total_weight:
             break
-        state = descent.tell(state, *(likeness(descent.ask(state)) or (np.inf, np.zeros_like(start))))
+        state = descent.tell(state, *(surrogate(descent.ask(state)) or (np.inf, np.zeros_like(start))))
     return state.x

@@ -28,16 +28,16 @@ from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
 from tikhon.solvers.penalised import Penalised, Point, Work, baseline, damped, penalised
-from tikhon.tuners import settling
+from tikhon.tuners import mackay
 from tikhon.tuners.base import Problem, Start, Tuner
-from tikhon.tuners.descending import Evaluation, Stopping, Warm
-from tikhon.tuners.finish import bound_warnings, finish
 from tikhon.tuners.journal import Journal
-from tikhon.tuners.likeness import Likeness, least_likeness
+from tikhon.tuners.outer_loop import Evaluation, Stopping, WarmStart
 from tikhon.tuners.pooling import Pooling
 from tikhon.tuners.prior import strength_prior
-from tikhon.tuners.search import Plan, Search
+from tikhon.tuners.refit import bound_warnings, refit
 from tikhon.tuners.settings import check_steps, natural_strengths, starting_theta, strength_bounds
+from tikhon.tuners.staged_descent import Plan, StagedDescent
+from tikhon.tuners.surrogate import Surrogate, minimise_surrogate
 
 FIRST_ACCURACY = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
@@ -50,10 +50,10 @@ STEPS_PER_FACTOR = 5  # Newton steps with one factor, as long as each
 CUT = 0.3  # leaves no more than this of the gradient
 MOST_ITERATIONS = 100
 
-Judged: TypeAlias = Literal["leave_one_out", "evidence"]  # the method of a curvature that gives the criterion
+CriterionKind: TypeAlias = Literal["leave_one_out", "evidence"]  # the method of a curvature that gives the criterion
 
 
-class CurvedTuner(Tuner, Protocol):
+class FactoredTuner(Tuner, Protocol):
     """What ``loo`` and ``evidence`` have besides what every tuner has."""
 
     @property
@@ -86,15 +86,15 @@ class Tangent:
         return weights - self.curvature.solve(change * self.strength * weights)
 
 
-class CurvedEvaluator:
+class FactoredCriterion:
     """Fits all data by Newton's method and judges the fit with the last factor.
 
     With one group the axes may be changed for cheaper ones; then the weights of its answers are rotated too. Where
     leave-one-out loss is a closed function of the strengths, nothing is fitted, and the weights are those that it is given.
     """
 
-    def __init__(self, problem: Problem, judged: Judged, unit: float, tuner: str) -> None:
-        self.problem, self._judged, self._unit = problem, judged, unit
+    def __init__(self, problem: Problem, kind: CriterionKind, unit: float, tuner: str) -> None:
+        self.problem, self._kind, self._unit = problem, kind, unit
         self.objective = curved(problem.objective, tuner)
         self.axes_changed = False
         rotate = hints_of(self.objective).rotated
@@ -109,7 +109,7 @@ class CurvedEvaluator:
         self.start = None if self.axes_changed else problem.start
         self._closed = None
         close = hints_of(self.objective).closed_leave_one_out
-        if judged == "leave_one_out" and close is not None:
+        if kind == "leave_one_out" and close is not None:
             self._closed = close(self._inner.strength == 0.0, problem.groups.count == 1)
 
     def inner_at(self, strengths: Vector, groups: Groups | None = None) -> Penalised:
@@ -117,7 +117,7 @@ class CurvedEvaluator:
         expanded = (groups or self.problem.groups).expand(strengths)
         return replace(self._inner, strength=expanded + self._added, work=Work())
 
-    def __call__(self, theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+    def __call__(self, theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         strengths = self.problem.groups.strengths(theta)
         inner = self.inner_at(strengths)
         if self._closed is not None:
@@ -126,7 +126,7 @@ class CurvedEvaluator:
         return self._by_fit(inner, theta, strengths, start, FIT_SHARE * accuracy)
 
     def _by_closed_form(
-        self, found: StrengthCriterion, theta: Vector, strengths: Vector, warm: Warm | None
+        self, found: StrengthCriterion, theta: Vector, strengths: Vector, warm: WarmStart | None
     ) -> Evaluation:
         groups = self.problem.groups
         weights = () if warm is None else warm.weights
@@ -139,7 +139,7 @@ class CurvedEvaluator:
             n_iter=0,
             n_passes=0,
             n_products=0,
-            warm=Warm(weights, (), theta),
+            warm=WarmStart(weights, (), theta),
             row_losses=lambda: found.by_row,
         )
 
@@ -152,15 +152,15 @@ class CurvedEvaluator:
         criterion is left as it is and called poor: corrected, a loss might come out negative.
         """
         groups, fit_tol, n_iter = self.problem.groups, tol, 0
-        if self._judged == "leave_one_out" and hints_of(self.objective).noise_is_unknown:
+        if self._kind == "leave_one_out" and hints_of(self.objective).noise_is_unknown:
             fit_tol = min(tol, EXACT_TOL)
         while True:
             fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
             residual, n_iter = inner.measure.residual(gradient), n_iter + fit.n_iter
-            found: Criterion = getattr(curvature, self._judged)()
+            found: Criterion = getattr(curvature, self._kind)()
             adjoint = inner.project(curvature.solve(found.by_weights))
             correction = float(adjoint @ gradient)
-            scale = max(abs(found.value), 0.0 if self._judged == "leave_one_out" else 1.0)
+            scale = max(abs(found.value), 0.0 if self._kind == "leave_one_out" else 1.0)
             small = abs(correction) <= MOST_CORRECTED * scale
             if small or residual > fit_tol or residual == 0.0:
                 break
@@ -178,17 +178,17 @@ class CurvedEvaluator:
             n_iter=n_iter,
             n_passes=inner.work.n_passes,
             n_products=0,
-            warm=Warm((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
+            warm=WarmStart((fit.weights,), (adjoint,), theta, Tangent(inner.strength, curvature)),
             row_losses=lambda: found.by_row,
         )
 
-    def likeness(self, groups: Groups, pool: Pooling | None) -> Likeness | None:
-        """A cheap likeness of the leave-one-out loss of groups, in nats, with the priors: None where there is none."""
+    def surrogate(self, groups: Groups, pool: Pooling | None) -> Surrogate | None:
+        """A cheap surrogate of the leave-one-out loss of groups, in nats, with the priors: None where there is none."""
         average, rows = hints_of(self.objective).average_left_out, self.problem.total_weight
-        if self._judged != "leave_one_out" or average is None:
+        if self._kind != "leave_one_out" or average is None:
             return None
 
-        def judged(theta: Vector) -> tuple[float, Vector] | None:
+        def value_gradient(theta: Vector) -> tuple[float, Vector] | None:
             strengths = groups.strengths(theta)
             found = average(self.inner_at(strengths, groups).strength)
             if found is None or not found.value > 0.0:
@@ -197,9 +197,9 @@ class CurvedEvaluator:
             nats, by_theta = (0.0, np.zeros_like(theta)) if pool is None else pool(theta)
             return 0.5 * rows * float(np.log(found.value)) + nats, 0.5 * rows * slopes + by_theta
 
-        return judged
+        return value_gradient
 
-    def _start(self, warm: Warm, strength: Vector) -> Vector:
+    def _start(self, warm: WarmStart, strength: Vector) -> Vector:
         """Along the tangent where that is known; a resumed run makes it again, so that it goes on with the same bits."""
         weights, tangent = warm.weights[0], warm.tangent
         if tangent is None and warm.theta is not None:
@@ -256,7 +256,7 @@ def fit_with_curvature(
 
 
 def settle(
-    evaluator: CurvedEvaluator, groups: Groups, natural: Vector, bounds: tuple[Vector, Vector]
+    evaluator: FactoredCriterion, groups: Groups, natural: Vector, bounds: tuple[Vector, Vector]
 ) -> tuple[Vector, Vector]:
     """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit.
 
@@ -265,9 +265,9 @@ def settle(
     objective = evaluator.objective
     weights = baseline(objective) if evaluator.start is None else evaluator.start
     exact = hints_of(objective).noise_is_unknown
-    start = settling.EXACT_START if exact else settling.START
+    start = mackay.EXACT_START if exact else mackay.START
     strengths = np.where(groups.learned, start * natural, groups.fixed)
-    for _ in range(settling.EXACT_STEPS if exact else settling.STEPS):
+    for _ in range(mackay.EXACT_STEPS if exact else mackay.STEPS):
         inner = evaluator.inner_at(strengths, groups)
         _, value, gradient = inner.value_gradient(weights)
         curvature = damped(objective.curvature_at, inner, weights)
@@ -276,56 +276,56 @@ def settle(
             break
         weights = step[0]
         squares = curvature.noise_precision() * np.square(weights)
-        strengths, change = settling.settled_strengths(groups, strengths, curvature.inverse_diagonal(), squares, bounds)
-        if change < (settling.EXACTLY_SETTLED if exact else settling.SETTLED):
+        strengths, change = mackay.mackay_update(groups, strengths, curvature.inverse_diagonal(), squares, bounds)
+        if change < (mackay.EXACT_SMALL_CHANGE if exact else mackay.SMALL_CHANGE):
             break
     return strengths, weights
 
 
-def tune_curved(
-    tuner: CurvedTuner,
+def tune_on_all_data(
+    tuner: FactoredTuner,
     problem: Problem,
     *,
-    judged: Judged,
+    kind: CriterionKind,
     unit: float,
     stopping: Callable[[int], Stopping],
     criterion_name: str,
-    curvature: float | None = None,
-    relative_curvature: float | None = None,
+    second_derivative: float | None = None,
+    relative_second_derivative: float | None = None,
     prior_deviation: float | None = None,
     pooling: float | None = None,
     warnings: tuple[str, ...] = (),
 ) -> TuneResult:
     """Descend a criterion of all the data; ``stopping`` is given the number of strengths to learn.
 
-    ``curvature`` guesses its second derivative in a log strength, ``relative_curvature`` that in units of its value and
-    shared among the groups.
+    ``second_derivative`` guesses that of the criterion in a log strength, ``relative_second_derivative`` the same in units of
+    its value and shared among the groups.
     """
     check_steps(tuner.max_steps, tuner.tol)
-    evaluate = CurvedEvaluator(problem, judged, unit, tuner.name)
+    evaluate = FactoredCriterion(problem, kind, unit, tuner.name)
 
     def plan_for(part: Problem) -> Plan:
         groups, learned = part.groups, part.groups.learned
         n_learned = int(learned.sum())
         natural = natural_strengths(part.objective, groups)
         lower, upper = strength_bounds(tuner.bounds, natural)
-        relative = None if relative_curvature is None else relative_curvature / max(n_learned, 1)
+        relative = None if relative_second_derivative is None else relative_second_derivative / max(n_learned, 1)
 
-        def begin(pool: Pooling | None = None) -> tuple[Vector, Warm | None]:
-            warm = None if evaluate.start is None else Warm((evaluate.start,), ())
+        def begin(pool: Pooling | None = None) -> tuple[Vector, WarmStart | None]:
+            warm = None if evaluate.start is None else WarmStart((evaluate.start,), ())
             if tuner.start is not None:
                 return starting_theta(tuner.start, groups), warm
             if part.start_strengths is not None:
                 return np.log(part.start_strengths[learned]), warm
-            likeness = evaluate.likeness(groups, pool)
-            if likeness is not None:
-                start = np.log(settling.EXACT_START * natural[learned]) if pool is None else pool.centre
-                near = [np.log(bound[learned]) for bound in settling.bounds(natural, lower, upper)]
-                found = least_likeness(likeness, start, (near[0], near[1]), evaluate.problem.total_weight)
+            surrogate = evaluate.surrogate(groups, pool)
+            if surrogate is not None:
+                start = np.log(mackay.EXACT_START * natural[learned]) if pool is None else pool.centre
+                near = [np.log(bound[learned]) for bound in mackay.bounds(natural, lower, upper)]
+                found = minimise_surrogate(surrogate, start, (near[0], near[1]), evaluate.problem.total_weight)
                 if found is not None:
                     return found, warm
-            settled, weights = settle(evaluate, groups, natural, settling.bounds(natural, lower, upper))
-            return np.log(settled[learned]), Warm((weights,), ())
+            settled, weights = settle(evaluate, groups, natural, mackay.bounds(natural, lower, upper))
+            return np.log(settled[learned]), WarmStart((weights,), ())
 
         return Plan(
             descent=Descent(
@@ -333,20 +333,20 @@ def tune_curved(
                 upper=np.log(upper[learned]),
                 first_move=FIRST_MOVE,
                 largest_move=LARGEST_MOVE,
-                metric=None if curvature is None else np.full(n_learned, curvature),
-                relative_curvature=relative,
+                metric=None if second_derivative is None else np.full(n_learned, second_derivative),
+                relative_second_derivative=relative,
             ),
             stopping=stopping(n_learned),
             prior=strength_prior(part, natural, prior_deviation),
-            relative_curvature=relative,
+            relative_second_derivative=relative,
             begin=begin,
         )
 
     journal = Journal(tuner, problem)
-    found = Search(problem, journal, evaluate, plan_for, accuracy=FIRST_ACCURACY, pooling=pooling).descend()
+    found = StagedDescent(problem, journal, evaluate, plan_for, accuracy=FIRST_ACCURACY, pooling=pooling).descend()
     strengths = problem.groups.strengths(found.theta)
     natural = natural_strengths(problem.objective, problem.groups)
-    return finish(
+    return refit(
         tuner.name, problem, journal, strengths, None if evaluate.axes_changed else found.weights,
         criterion_name=criterion_name, criterion=found.criterion, status=found.status, reason=found.reason,
         warnings=warnings + bound_warnings(problem.groups, strengths, strength_bounds(tuner.bounds, natural)),

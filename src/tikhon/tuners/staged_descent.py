@@ -15,8 +15,8 @@ from tikhon.results import TuneStatus
 from tikhon.solvers.descent import Descent
 from tikhon.tuners.base import Problem
 from tikhon.tuners.checkpoints import APART, COMMON, DISPERSED, IN_UNITS, search_state
-from tikhon.tuners.descending import Descending, Evaluate, Evaluation, Saved, Stopping, Warm
 from tikhon.tuners.journal import Journal
+from tikhon.tuners.outer_loop import Evaluate, Evaluation, OuterLoop, Saved, Stopping, WarmStart
 from tikhon.tuners.pooling import Centre, Known, Pooling, check_pooling, pooling_report, size_offsets, unit_offsets
 from tikhon.tuners.prior import StrengthPrior
 from tikhon.tuners.settings import natural_strengths
@@ -33,8 +33,10 @@ class Plan:
     descent: Descent
     stopping: Stopping
     prior: StrengthPrior
-    relative_curvature: float | None  # of the criterion in a log strength, in units of its value
-    begin: Callable[[Pooling | None], tuple[Vector, Warm | None]]  # theta, with priors or without; where fits start
+    relative_second_derivative: float | None  # of the criterion in a log strength, in units of its value
+    begin: Callable[
+        [Pooling | None], tuple[Vector, WarmStart | None]
+    ]  # theta, with priors or without; where fits start
 
 
 PlanFor: TypeAlias = Callable[[Problem], Plan]
@@ -52,7 +54,7 @@ class Descended:
     extras: dict[str, Any]  # what is told of the pooling
 
 
-class Search:
+class StagedDescent:
     """Learns strengths by descending a criterion, whose ``evaluate`` takes a log strength for each learned group."""
 
     def __init__(
@@ -75,7 +77,7 @@ class Search:
         if not pooled:
             plan = self._plan_for(self._problem)
             start, warm = plan.begin(None) if saved is None else (np.zeros(self._n_learned), None)
-            run = Descending(
+            run = OuterLoop(
                 self._problem, plan.descent, start, self._journal, plan.prior.applied(self._evaluate), plan.stopping,
                 accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, saved=saved,
             )  # fmt: skip
@@ -133,7 +135,9 @@ class Search:
             start = np.array([np.average(np.log(given[groups.learned]) - offsets, weights=sizes)])
         else:
             start = centre if units.any() else common.theta[:1] - by_size.mean()
-        warm = None if common.warm is None or not common.warm.weights else Warm(common.warm.weights, (), common.theta)
+        warm = (
+            None if common.warm is None or not common.warm.weights else WarmStart(common.warm.weights, (), common.theta)
+        )
         run = self._tied(plan, offsets, start, IN_UNITS, warm=warm, saved=saved, kept=common.kept())
         ended = _descended(run, *run.descend())
         return Known.ended(run, offsets), ended
@@ -141,11 +145,11 @@ class Search:
     def _promised(self, common: Known, offsets: Vector) -> float:
         """What the slopes say that offsets gain, in nats: of a parabola that is least there."""
         unit = 2.0 * max(common.value, 1e-300) if hints_of(self._problem.objective).noise_is_unknown else 1.0
-        return -0.5 * _judged_weight(self._problem) * float(common.gradient @ offsets) / unit
+        return -0.5 * _criterion_weight(self._problem) * float(common.gradient @ offsets) / unit
 
     def _gained(self, common: Known, other: Known) -> float:
         """In nats of the rows."""
-        rows, drop = _judged_weight(self._problem), common.value - other.value
+        rows, drop = _criterion_weight(self._problem), common.value - other.value
         if hints_of(self._problem.objective).noise_is_unknown:
             return 0.5 * rows * float(np.log(max(common.value, 1e-300) / max(other.value, 1e-300)))
         return rows * drop
@@ -155,11 +159,11 @@ class Search:
         return self._plan_for(replace(problem, groups=problem.groups.merged(), start_strengths=_common_start(problem)))
 
     def _tied(
-        self, plan: Plan, offsets: Vector, start: Vector, stage: int, *, warm: Warm | None, saved: Saved | None,
+        self, plan: Plan, offsets: Vector, start: Vector, stage: int, *, warm: WarmStart | None, saved: Saved | None,
         kept: Saved = ({}, {}),
-    ) -> Descending:  # fmt: skip
+    ) -> OuterLoop:  # fmt: skip
         """The descent in one log strength, which differs between groups by their offsets."""
-        return Descending(
+        return OuterLoop(
             self._problem, plan.descent, start, self._journal, plan.prior.applied(tied(self._evaluate, offsets)),
             plan.stopping, accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, stage=stage,
             saved=saved, kept=kept, keeps_losses=True, expand=lambda theta: theta[0] + offsets,
@@ -171,7 +175,7 @@ class Search:
         common = centre.known
         plan, kept = self._plan_for(self._problem), centre.kept()
         pool = Pooling(
-            centre=common.theta, deviation=self._pooling, n_rows=_judged_weight(self._problem),
+            centre=common.theta, deviation=self._pooling, n_rows=_criterion_weight(self._problem),
             noisy=hints_of(self._problem.objective).noise_is_unknown,
         )  # fmt: skip
         if stage == APART:
@@ -198,11 +202,11 @@ class Search:
             ended, found = replace(ended, theta=common.theta, criterion=common.value), common
         return replace(ended, extras={"pooling": pooling_report(self._problem, pool, centre, found)})
 
-    def _first(self, common: Known, pool: Pooling, plan: Plan, kept: Saved, saved: Saved | None) -> Descending:
+    def _first(self, common: Known, pool: Pooling, plan: Plan, kept: Saved, saved: Saved | None) -> OuterLoop:
         """The first descent with priors, from the common strength or, where that is lower, from where each group's own begins.
 
-        Only leave-one-out of least squares is looked at there too: its likeness has the priors, and groups that differ much are
-        far away.
+        Only leave-one-out of least squares is looked at there too: its surrogate has the priors, and groups that differ much
+        are far away.
         """
         if saved is not None or (pool.noisy and not self._problem.pairs):
             if saved is None:
@@ -216,17 +220,17 @@ class Search:
 
     def _around(
         self, known: Known, common: Known, pool: Pooling, plan: Plan, stage: int, kept: Saved, saved: Saved | None
-    ) -> Descending:
+    ) -> OuterLoop:
         """The descent with priors, from what is known."""
         descent = replace(
             plan.descent,
             lower=np.minimum(plan.descent.lower, common.theta),
             upper=np.maximum(plan.descent.upper, common.theta),
             first_move=FIRST_MOVE,
-            metric=pool.curvature(common.gradient, common.value, plan.relative_curvature or 0.0),
-            relative_curvature=None,
+            metric=pool.second_derivatives(common.gradient, common.value, plan.relative_second_derivative or 0.0),
+            relative_second_derivative=None,
         )
-        return Descending(
+        return OuterLoop(
             self._problem, descent, known.theta, self._journal, pool.applied(self._evaluate), plan.stopping,
             accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=known.warm, stage=stage,
             known=None if np.isnan(known.value) else known.evaluation(pool), saved=saved, kept=kept, keeps_losses=True,
@@ -236,7 +240,7 @@ class Search:
 def tied(evaluate: Evaluate, offsets: Vector) -> Evaluate:
     """The criterion as a function of one log strength that all groups share, but for their offsets."""
 
-    def evaluate_tied(theta: Vector, accuracy: float, warm: Warm | None) -> Evaluation:
+    def evaluate_tied(theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         found = evaluate(theta[0] + offsets, accuracy, warm)
         return replace(found, gradient=np.array([found.gradient.sum()]), without_prior=(found.value, found.gradient))
 
@@ -250,13 +254,13 @@ def _stopped(common: Known) -> Descended:
     )  # fmt: skip
 
 
-def _descended(run: Descending, status: TuneStatus, reason: str) -> Descended:
+def _descended(run: OuterLoop, status: TuneStatus, reason: str) -> Descended:
     return Descended(
         theta=run.state.x, criterion=run.criterion, weights=run.average_weights(), status=status, reason=reason, extras={}
     )  # fmt: skip
 
 
-def _judged_weight(problem: Problem) -> float:
+def _criterion_weight(problem: Problem) -> float:
     """The summed weights of the rows whose loss the criterion is: those held out, or all where each is left out."""
     return sum(pair.holdout_weight for pair in problem.pairs) if problem.pairs else problem.total_weight
 

@@ -9,10 +9,10 @@ from tikhon.tuners import Fixed, Problem, Tuner
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypergradientProbe(Tuner):
-    """Keeps the reports of its checks, and fits once at strength 1 so that the estimator is content."""
+class HypergradientChecker(Tuner):
+    """Keeps the reports of its checks, and fits once at strength 1 since the estimator needs a result."""
 
-    name: ClassVar[str] = "probe"
+    name: ClassVar[str] = "hypergradient-check"
     uses_pairs: ClassVar[bool] = True
     needs_likelihood: ClassVar[bool] = False
 
