@@ -31,8 +31,8 @@ class State:
     agreements: tuple[Agreement, ...] = ()
 
 
-def checkpoint_description(problem: Problem, state: State) -> Description:
-    """Of the checkpoint of a tuner for this problem."""
+def checkpoint_description(sizes: Mapping[str, int], state: State) -> Description:
+    """Of the checkpoint of a tuning with these numbers of weights, groups and splits."""
     header = Record(
         {
             "fingerprint": Text(),
@@ -48,7 +48,6 @@ def checkpoint_description(problem: Problem, state: State) -> Description:
         trace = Array("float64", ("n_steps", "n_groups"), at_least=0.0, at_most=FINITE)
         return {"trace.strengths": trace, **state.arrays(header["numbers"])}
 
-    sizes = {"n_weights": problem.objective.n_weights, "n_groups": problem.groups.count, "n_splits": len(problem.pairs)}
     return Description(header, arrays, state.agreements, sizes)
 
 

@@ -76,7 +76,7 @@ class Direct(Tuner):
         zeros = np.zeros(problem.objective.n_weights)
         begin, metric = self._beginning(problem, integrated)
         descent = Descent(memory=self.memory, metric=metric, noise=1e-14)
-        journal = Journal(self, problem)
+        journal = Journal.of(self, problem)
         saved = journal.resume(direct_state())
         state = descent.start(begin) if saved is None else DescentState.from_arrays(saved[0])
         status: TuneStatus = "max_steps"

@@ -136,6 +136,7 @@ class FactoredCriterion:
             error=found.error * found.value / self._unit,
             residual=0.0,
             poor="",
+            n_fits=1,
             n_iter=0,
             n_passes=0,
             n_products=0,
@@ -175,6 +176,7 @@ class FactoredCriterion:
             error=abs(correction) / self._unit,
             residual=residual,
             poor=poor,
+            n_fits=1,
             n_iter=n_iter,
             n_passes=inner.work.n_passes,
             n_products=0,
@@ -342,7 +344,7 @@ def tune_on_all_data(
             begin=begin,
         )
 
-    journal = Journal(tuner, problem)
+    journal = Journal.of(tuner, problem)
     found = StagedDescent(problem, journal, evaluate, plan_for, accuracy=FIRST_ACCURACY, pooling=pooling).descend()
     strengths = problem.groups.strengths(found.theta)
     natural = natural_strengths(problem.objective, problem.groups)

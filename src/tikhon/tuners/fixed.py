@@ -29,6 +29,6 @@ class Fixed(Tuner):
                 f"tuner=None learns nothing, but group {missing!r} has no strength: give it one in `strengths`"
             )
         return refit(
-            self.name, problem, Journal(self, problem), groups.fixed, problem.start, criterion_name="none", criterion=None,
+            self.name, problem, Journal.of(self, problem), groups.fixed, problem.start, criterion_name="none", criterion=None,
             status="converged", reason="strengths as given",
         )  # fmt: skip

@@ -108,7 +108,7 @@ class Gradient(Tuner):
             raise InputError(f"method={self.method!r}: write 'quasi-newton' or 'conjugate-gradient'")
         if self.hessian not in HESSIANS:
             raise InputError(f"hessian={self.hessian!r}: write one of {', '.join(map(repr, HESSIANS))}")
-        journal = Journal(self, problem)
+        journal = Journal.of(self, problem)
         enough = 0.0 if self.least_gain is None else ENOUGH_ACCURACY
         constant = abs(_constant_loss(problem))
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:

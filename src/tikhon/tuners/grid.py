@@ -82,7 +82,7 @@ class Grid(Tuner):
     def tune(self, problem: Problem) -> TuneResult:
         check_pairs(problem, self.name)
         values = self._checked(problem)
-        journal = Journal(self, problem)
+        journal = Journal.of(self, problem)
         search = _Search(problem, journal, self)
         search.restore(grid_state(values, self.bounds, self.refine))
         status: TuneStatus = "converged"

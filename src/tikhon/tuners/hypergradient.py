@@ -79,6 +79,7 @@ def hypergradient(
         error=sum(abs(part.correction) for part in parts) / total,
         residual=max(max(part.fit_residual, part.solve_residual) for part in parts),
         poor=poor,
+        n_fits=len(parts),
         n_iter=sum(part.n_iter for part in parts),
         n_passes=sum(part.n_passes for part in parts),
         n_products=sum(part.n_products for part in parts),

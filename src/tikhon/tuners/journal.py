@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tikhon.data.safefile import read_file, write_file
 from tikhon.errors import InputError
 from tikhon.results import FitResult, Step
-from tikhon.tuners.base import Problem, Tuner
+from tikhon.tuners.base import OnStep, Problem, Tuner
 from tikhon.tuners.checkpoints import State, checkpoint_description
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
@@ -29,15 +29,29 @@ class Journal:
     on whether the run was interrupted. It names the data, groups and settings it belongs to by a fingerprint.
     """
 
-    def __init__(self, tuner: Tuner, problem: Problem) -> None:
+    def __init__(
+        self,
+        checkpoint: str | None,
+        fingerprint: Callable[[], str],
+        sizes: Mapping[str, int],
+        on_step: OnStep | None,
+    ) -> None:
+        """``sizes`` are those that the arrays of a checkpoint are described by; ``n_groups`` must be one of them."""
         self.trace: list[Step] = []
         self.n_fits = 0
         self.worst_residual = 0.0
         self.n_unconverged = 0
-        self._problem = problem
-        self._path = tuner.checkpoint
-        self._fingerprint = _fingerprint(tuner, problem) if self._path is not None else ""
+        self._path, self._sizes, self._on_step = checkpoint, sizes, on_step
+        self._fingerprint = fingerprint() if checkpoint is not None else ""
         self._start = time.perf_counter()
+
+    @staticmethod
+    def of(tuner: Tuner, problem: Problem) -> "Journal":
+        """That of a tuner at work on a problem."""
+        sizes = {
+            "n_weights": problem.objective.n_weights, "n_groups": problem.groups.count, "n_splits": len(problem.pairs)
+        }  # fmt: skip
+        return Journal(tuner.checkpoint, lambda: _fingerprint(tuner, problem), sizes, problem.on_step)
 
     @property
     def seconds(self) -> float:
@@ -56,7 +70,7 @@ class Journal:
                 f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings (by its fingerprint): delete it "
                 "or name another file"
             )
-        checkpoint_description(self._problem, state).check(self._path, header, arrays)
+        checkpoint_description(self._sizes, state).check(self._path, header, arrays)
         strengths = arrays.pop("trace.strengths")
         self.trace = [Step(**row, strengths=strengths[i]) for i, row in enumerate(header["trace"])]
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]
@@ -90,8 +104,8 @@ class Journal:
                 "trace.strengths": np.array([s.strengths for s in self.trace])
             }
             write_file(self._path, kind="checkpoint", version=FORMAT, header=header, arrays=state)
-        if self._problem.on_step is not None:
-            self._problem.on_step(step)
+        if self._on_step is not None:
+            self._on_step(step)
 
 
 def _fingerprint(tuner: Tuner, problem: Problem) -> str:

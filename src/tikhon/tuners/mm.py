@@ -78,7 +78,7 @@ class MM(Tuner):
     def tune(self, problem: Problem) -> TuneResult:
         check_prior(self.alpha, self.beta)
         check_steps(self.max_steps, self.tol)
-        journal = Journal(self, problem)
+        journal = Journal.of(self, problem)
         run = _Run(self, problem, journal)
         status: TuneStatus = "max_steps"
         try:

@@ -15,7 +15,6 @@ from tikhon.errors import InputError
 from tikhon.objective import Vector
 from tikhon.results import Step, TuneStatus
 from tikhon.solvers.descent import Descent, DescentState
-from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 
 FINEST_ACCURACY = 1e-9
@@ -49,6 +48,7 @@ class Evaluation:
     error: float  # estimated error of the value from inexact fits, already corrected for to first order
     residual: float  # worst of the fits and linear solves
     poor: str  # why it should not be trusted, or empty
+    n_fits: int
     n_iter: int
     n_passes: int  # evaluations of the loss and its gradient
     n_products: int  # Hessian-vector products
@@ -66,6 +66,19 @@ class Evaluation:
     def plain(self) -> tuple[float, Vector]:
         """Value and gradient without the prior."""
         return (self.value, self.gradient) if self.without_prior is None else self.without_prior
+
+
+@dataclass(frozen=True, eq=False)
+class OuterParameters:
+    """What a descent learns: named positive numbers, such as strengths of groups or widths of kernels.
+
+    An evaluator takes theta, the logarithms of those that are learned. The variables of the descent are theta, or fewer
+    where parameters share one: ``theta`` tells it from them, ``values`` all parameters from theta, fixed ones included.
+    """
+
+    names: tuple[str, ...]
+    values: Callable[[Vector], Vector] = np.exp
+    theta: Callable[[Vector], Vector] = lambda variables: variables
 
 
 Evaluate: TypeAlias = Callable[[Vector, float, WarmStart | None], Evaluation]  # theta, accuracy, where to start
@@ -114,7 +127,7 @@ class OuterLoop:
 
     def __init__(
         self,
-        problem: Problem,
+        parameters: OuterParameters,
         descent: Descent,
         start: Vector,
         journal: Journal,
@@ -129,15 +142,13 @@ class OuterLoop:
         saved: Saved | None = None,
         kept: Saved = ({}, {}),
         keeps_losses: bool = False,
-        expand: Callable[[Vector], Vector] = lambda theta: theta,
     ) -> None:
         """``known`` is the evaluation at ``start`` where one was made before: the last of the trace that was accepted.
 
         ``saved`` is the state of a run to go on from. A tuning may make several descents, one after the other; ``stage``
         numbers them, and ``kept`` is what checkpoints are to hold of those before; ``keeps_losses``: of the rows, too.
-        ``expand`` gives the log strengths of the groups from those that are descended.
         """
-        self._problem, self._descent, self._journal, self._stopping = problem, descent, journal, stopping
+        self._parameters, self._descent, self._journal, self._stopping = parameters, descent, journal, stopping
         self._evaluate_at = evaluate
         self.state = descent.start(start)
         self._accuracy, self.error, self._decrease = accuracy, 0.0, np.inf
@@ -149,7 +160,6 @@ class OuterLoop:
         self.row_losses: Callable[[], Vector | None] = lambda: None  # and the losses of its rows
         self._best = 0  # its place in the trace
         self._stage, self._kept, self._keeps_losses, self.warm = stage, kept, keeps_losses, warm
-        self._expand = expand
         if saved is not None:
             self._restore(*saved)
         elif known is not None:
@@ -228,7 +238,7 @@ class OuterLoop:
 
     def _evaluate(self, theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         found = self._evaluate_at(theta, accuracy, warm)
-        self._journal.count_fits(*[found.residual] * max(1, len(self._problem.pairs)))
+        self._journal.count_fits(*[found.residual] * found.n_fits)
         if not found.poor and not self._trusted(found):
             found = replace(
                 found, poor=f"inexact fits move the {self._stopping.noun} by {found.error:.1e} to {found.criterion:.1e}"
@@ -305,9 +315,9 @@ class OuterLoop:
         return abs(found.value - self.state.value) <= WITHIN * (found.error + self.error)
 
     def _record(self, theta: Vector, found: Evaluation, accepted: bool, note: str) -> None:
-        strengths = self._problem.groups.strengths(self._expand(theta))
         step = Step(
-            number=len(self._journal.trace) + 1, strengths=strengths, criterion=found.criterion,
+            number=len(self._journal.trace) + 1, strengths=self._parameters.values(self._parameters.theta(theta)),
+            criterion=found.criterion,
             gradient_norm=float(np.abs(found.gradient).max(initial=0.0)), residual=found.residual, n_iter=found.n_iter,
             n_passes=found.n_passes, n_products=found.n_products, seconds=self._journal.seconds, accepted=accepted, note=note,
         )  # fmt: skip
@@ -337,4 +347,4 @@ class OuterLoop:
         if "weights" in arrays:
             # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
             weights, adjoints = (tuple(row.copy() for row in arrays[name]) for name in ("weights", "adjoints"))
-            self.warm = WarmStart(weights, adjoints, self._expand(self.state.x))
+            self.warm = WarmStart(weights, adjoints, self._parameters.theta(self.state.x))

@@ -121,8 +121,8 @@ class Known:
     def evaluation(self, pool: Pooling) -> Evaluation:
         """With the prior."""
         plain = Evaluation(
-            value=self.value, gradient=self.gradient, error=0.0, residual=0.0, poor="", n_iter=0, n_passes=0, n_products=0,
-            warm=self.warm or WarmStart((), ()), row_losses=lambda: self.losses,
+            value=self.value, gradient=self.gradient, error=0.0, residual=0.0, poor="",
+            n_fits=0, n_iter=0, n_passes=0, n_products=0, warm=self.warm or WarmStart((), ()), row_losses=lambda: self.losses,
         )  # fmt: skip
         return pool.applied(lambda *_: plain)(self.theta, 0.0, None)
 

@@ -16,7 +16,7 @@ from tikhon.solvers.descent import Descent
 from tikhon.tuners.base import Problem
 from tikhon.tuners.checkpoints import APART, COMMON, DISPERSED, IN_UNITS, search_state
 from tikhon.tuners.journal import Journal
-from tikhon.tuners.outer_loop import Evaluate, Evaluation, OuterLoop, Saved, Stopping, WarmStart
+from tikhon.tuners.outer_loop import Evaluate, Evaluation, OuterLoop, OuterParameters, Saved, Stopping, WarmStart
 from tikhon.tuners.pooling import Centre, Known, Pooling, check_pooling, pooling_report, size_offsets, unit_offsets
 from tikhon.tuners.prior import StrengthPrior
 from tikhon.tuners.settings import natural_strengths
@@ -78,7 +78,7 @@ class StagedDescent:
             plan = self._plan_for(self._problem)
             start, warm = plan.begin(None) if saved is None else (np.zeros(self._n_learned), None)
             run = OuterLoop(
-                self._problem, plan.descent, start, self._journal, plan.prior.applied(self._evaluate), plan.stopping,
+                self._parameters(), plan.descent, start, self._journal, plan.prior.applied(self._evaluate), plan.stopping,
                 accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, saved=saved,
             )  # fmt: skip
             return _descended(run, *run.descend())
@@ -154,6 +154,13 @@ class StagedDescent:
             return 0.5 * rows * float(np.log(max(common.value, 1e-300) / max(other.value, 1e-300)))
         return rows * drop
 
+    def _parameters(self, offsets: Vector | None = None) -> OuterParameters:
+        """The strengths of the groups; with offsets, all by one variable."""
+        groups = self._problem.groups
+        if offsets is None:
+            return OuterParameters(groups.names, groups.strengths)
+        return OuterParameters(groups.names, groups.strengths, lambda shared: shared[0] + offsets)
+
     def _merged_plan(self) -> Plan:
         problem = self._problem
         return self._plan_for(replace(problem, groups=problem.groups.merged(), start_strengths=_common_start(problem)))
@@ -164,9 +171,9 @@ class StagedDescent:
     ) -> OuterLoop:  # fmt: skip
         """The descent in one log strength, which differs between groups by their offsets."""
         return OuterLoop(
-            self._problem, plan.descent, start, self._journal, plan.prior.applied(tied(self._evaluate, offsets)),
+            self._parameters(offsets), plan.descent, start, self._journal, plan.prior.applied(tied(self._evaluate, offsets)),
             plan.stopping, accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, stage=stage,
-            saved=saved, kept=kept, keeps_losses=True, expand=lambda theta: theta[0] + offsets,
+            saved=saved, kept=kept, keeps_losses=True,
         )  # fmt: skip
 
     def _apart(self, centre: Centre, stage: int, saved: Saved | None) -> Descended:
@@ -231,7 +238,7 @@ class StagedDescent:
             relative_second_derivative=None,
         )
         return OuterLoop(
-            self._problem, descent, known.theta, self._journal, pool.applied(self._evaluate), plan.stopping,
+            self._parameters(), descent, known.theta, self._journal, pool.applied(self._evaluate), plan.stopping,
             accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=known.warm, stage=stage,
             known=None if np.isnan(known.value) else known.evaluation(pool), saved=saved, kept=kept, keeps_losses=True,
         )  # fmt: skip
