@@ -68,3 +68,37 @@ def test_the_trace_has_fixed_parameters_too(data):
     )
     descend(data, seen, with_one_fixed)
     assert all(step.strengths[0] == 1.0 and len(step.strengths) == 3 for step in seen)
+
+
+def remaining_gain(seed, least):
+    """Descend a random convex quadratic of five variables; how the descent ended, and what was left to gain."""
+    rng = np.random.default_rng(seed)
+    axes = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    hessian = axes @ np.diag(np.exp(rng.uniform(-2.0, 1.0, 5))) @ axes.T
+    start = rng.normal(size=5)
+
+    def evaluate(theta, accuracy, warm):
+        return Evaluation(
+            value=1.0 + 0.5 * float(theta @ hessian @ theta), gradient=hessian @ theta, error=0.0, residual=0.0, poor="",
+            n_fits=1, n_iter=0, n_passes=0, n_products=0, warm=WarmStart((), (), theta),
+        )  # fmt: skip
+
+    stopping = Stopping(
+        tol=1e-9, least_decrease=least, little_slope=0.0, max_steps=50, unit=lambda value: 1.0, noun="criterion"
+    )
+    run = OuterLoop(
+        OuterParameters(tuple("abcde")), Descent(metric=np.full(5, 1.0)), start,
+        Journal(None, lambda: "", {"n_groups": 5}, None), evaluate, stopping, accuracy=1e-8,
+    )  # fmt: skip
+    status, reason = run.descend()
+    assert status == "converged", reason
+    return reason, run.criterion - 1.0
+
+
+def test_a_promise_is_believed_only_if_little_is_left_to_gain():
+    least = 0.05
+    ends = [remaining_gain(seed, least) for seed in range(200)]
+    believed = [left for reason, left in ends if "kept its promise" in reason]
+    assert len(believed) > 20
+    assert np.mean(np.array(believed) <= least) > 0.9
+    assert max(believed) < 4.0 * least

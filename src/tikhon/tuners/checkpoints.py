@@ -1,6 +1,6 @@
-"""The checkpoints of the tuners, described: what each of them gives its journal with a step.
+"""Descriptions of the tuners' checkpoints: what each tuner passes to its journal at every step.
 
-A ``State`` goes to ``Journal.resume``, which adds what all checkpoints hold and checks the file before anything is used.
+``Journal.resume`` takes a ``State``, adds what all checkpoints contain and validates the file before using any of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from tikhon.data.values import ANY_NUMBER, FINITE, Flag, Later, ListOf, Mismatch
 from tikhon.objective import Vector, hints_of
 from tikhon.tuners.base import Problem
 
-WEAKEST, STRONGEST = 1e-100, 1e100  # strengths that a tuning may be resumed with
+WEAKEST, STRONGEST = 1e-100, 1e100  # limits on the strengths that a tuning may resume with
 FARTHEST = float(np.log(STRONGEST))
 MOST_WEIGHT = 1e60  # losses square weights, and curvatures square losses
 CRITERION = Number(-LARGEST, LARGEST)
@@ -24,15 +24,15 @@ COMMON, IN_UNITS, APART, DISPERSED = 0, 1, 2, 3  # the stages of a search
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a tuner keeps: numbers in the header, and the arrays that go with them."""
+    """The state of a tuner: numbers in the header, and the arrays that go with them."""
 
     numbers: Value
-    arrays: Callable[[Mapping[str, Any]], Mapping[str, Array]]  # of numbers that are as described
+    arrays: Callable[[Mapping[str, Any]], Mapping[str, Array]]  # given numbers that match their description
     agreements: tuple[Agreement, ...] = ()
 
 
 def checkpoint_description(sizes: Mapping[str, int], state: State) -> Description:
-    """Of the checkpoint of a tuning with these numbers of weights, groups and splits."""
+    """The checkpoint of a tuning with these numbers of weights, groups and splits."""
     header = Record(
         {
             "fingerprint": Text(),
@@ -52,7 +52,7 @@ def checkpoint_description(sizes: Mapping[str, int], state: State) -> Descriptio
 
 
 def descent_arrays(size: Size, farthest: float, prefix: str = "") -> dict[str, Array]:
-    """A ``DescentState`` of so many variables."""
+    """A ``DescentState`` with this many variables."""
     truth = Number(0.0, 1.0)
     return {
         f"{prefix}x": Array("float64", (size,), -farthest, farthest),
@@ -89,7 +89,7 @@ def mm_state(problem: Problem) -> State:
 
 
 def grid_state(values: Vector, bounds: tuple[float, float], n_rounds: int) -> State:
-    """``values`` are those to begin with; later ones lie between them or, where the grid is widened, the bounds."""
+    """``values`` are the initial ones; later ones lie between them or, if the grid is widened, the bounds."""
     low, high = min(float(values.min()), bounds[0]), max(float(values.max()), bounds[1])
     strength = Number(low, high)
     numbers = Record({"rounds": Whole(0, n_rounds), "pending": ListOf(strength, at_most=2, distinct=True)})
@@ -103,9 +103,9 @@ def grid_state(values: Vector, bounds: tuple[float, float], n_rounds: int) -> St
 
 
 def search_state(problem: Problem, *, by_split: bool, pooled: bool) -> State:
-    """Of a descent in log strengths; ``pooled``: in stages, each with what the ones before it found.
+    """For a descent in log strengths; ``pooled``: in stages, each with the results of those before it.
 
-    ``by_split``: fits are those of the splits; else there is one fit of all data, or none.
+    ``by_split``: one fit per split; otherwise one fit of all data, or none.
     """
     n_learned = int(problem.groups.learned.sum())
     n_rows = _criterion_rows(problem, by_split) if pooled else None
@@ -139,6 +139,7 @@ def _search_numbers(numbers: Mapping[str, Any], pooled: bool) -> Record:
         "decrease": Number(),
         "poor": Flag(),
         "shortened": Number(),
+        "foretold": Number(),
         "criterion": CRITERION,
         "best": Whole(at_least=0),
     }
@@ -156,18 +157,18 @@ def _search_numbers(numbers: Mapping[str, Any], pooled: bool) -> Record:
 def _check_best(header: Header, arrays: Arrays) -> None:
     best, n_steps = header["numbers"]["best"], len(header["trace"])
     if best >= n_steps:
-        raise Mismatch("numbers.best", str(best), f"the place of one of {n_steps} steps")
+        raise Mismatch("numbers.best", str(best), f"the index of one of {n_steps} steps")
 
 
 def _starts(by_split: bool, prefix: str) -> dict[str, Array]:
-    """Weights and adjoints for each split or, where rows are left out, of the one fit; none where nothing is fitted."""
+    """Weights and adjoints for each split or, with leave-one-out, of the single fit; empty if nothing is fitted."""
     shape: tuple[Size, ...] = ("n_splits", "n_weights") if by_split else (1, "n_weights")
     array = Array("float64", shape, -MOST_WEIGHT, MOST_WEIGHT, other_shapes=() if by_split else ((0,),))
     return {f"{prefix}weights": array, f"{prefix}adjoints": array}
 
 
 def _criterion_rows(problem: Problem, by_split: bool) -> int | None:
-    """How many rows the criterion is a sum over; None where the model does not tell them apart."""
+    """The number of rows that the criterion sums over; None if the model does not provide the loss of each."""
     views = [pair.holdout for pair in problem.pairs] if by_split else [problem.objective]
     by_row = [hints_of(view).row_losses for view in views]
     weights = np.zeros(problem.objective.n_weights)

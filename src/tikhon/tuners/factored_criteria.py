@@ -1,10 +1,10 @@
-"""Criteria of all the data at once, through the factorised Hessian: leave-one-out loss and evidence.
+"""Criteria computed on all data from the factorised Hessian: leave-one-out loss and evidence.
 
-With w(theta) the weights fitted at strengths exp(theta) and F(w, s) the criterion,
+For the weights w(theta) fitted at strengths exp(theta) and the criterion F(w, s),
 
     dF/dtheta_g = s_g sum_{j in g} (dF/ds_j - w_j q_j),    (H + diag s) q = dF/dw,
 
-by implicit differentiation: **one** linear solve with the factor at hand, however many groups there are.
+by implicit differentiation: **one** linear solve with the factor already computed, whatever the number of groups.
 """
 
 from collections.abc import Callable
@@ -41,20 +41,23 @@ from tikhon.tuners.surrogate import Surrogate, minimise_surrogate
 
 FIRST_ACCURACY = 1e-2
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength: factors of 7 and 20
-FIT_SHARE = 5e-2  # a fit is so much more accurate than asked of the criterion
-MOST_CORRECTED = 0.03  # share of the criterion that the first-order correction for an inexact fit may be
-BETTER_FIT = 1e-2  # residual of the next fit, relative to the last, where it is more
-EXACT_TOL = 1e-10  # residual of a fit of least squares, of which one Newton step leaves rounding errors only
-CLOSE = 0.7  # in log strength: so far the tangent is a good guess of where the weights go
-STEPS_PER_FACTOR = 5  # Newton steps with one factor, as long as each
-CUT = 0.3  # leaves no more than this of the gradient
+FIT_SHARE = 5e-2  # accuracy of a fit, relative to that requested of the criterion
+MOST_CORRECTED = 0.03  # limit on the first-order correction for an inexact fit, as a share of the criterion
+MOST_DECREMENT = (
+    0.01  # limit on the Newton decrement, as a share of the loss: beyond it that correction is rarely small
+)
+BETTER_FIT = 1e-2  # residual of the next fit, relative to the last, if that limit is exceeded
+EXACT_TOL = 1e-10  # residual of a least-squares fit, which one Newton step reduces to rounding error
+CLOSE = 0.7  # in log strength: within this distance the tangent predicts the weights well
+STEPS_PER_FACTOR = 5  # Newton steps with one factor, while each satisfies CUT
+CUT = 0.3  # a step must reduce the gradient to this share
 MOST_ITERATIONS = 100
 
-CriterionKind: TypeAlias = Literal["leave_one_out", "evidence"]  # the method of a curvature that gives the criterion
+CriterionKind: TypeAlias = Literal["leave_one_out", "evidence"]  # the method of a curvature that returns the criterion
 
 
 class FactoredTuner(Tuner, Protocol):
-    """What ``loo`` and ``evidence`` have besides what every tuner has."""
+    """What ``loo`` and ``evidence`` have in addition to the tuner interface."""
 
     @property
     def start(self) -> Start | None: ...
@@ -71,13 +74,13 @@ class FactoredTuner(Tuner, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Tangent:
-    """The curvature at the weights fitted with some strengths: it tells where the weights go when these change."""
+    """The curvature at weights fitted with some strengths: it predicts how the weights change with these."""
 
     strength: Vector
     curvature: Curvature
 
     def weights_at(self, weights: Vector, strength: Vector) -> Vector | None:
-        """dw = -(H + S)^-1 dS w to first order in the log strengths; None where they are too far."""
+        """dw = -(H + S)^-1 dS w to first order in the log strengths; None if these are too far away."""
         penalised = self.strength > 0.0
         change = np.zeros_like(strength)
         change[penalised] = np.log(strength[penalised] / self.strength[penalised])
@@ -87,10 +90,10 @@ class Tangent:
 
 
 class FactoredCriterion:
-    """Fits all data by Newton's method and judges the fit with the last factor.
+    """Fits all data by Newton's method and computes the criterion from the last factor.
 
-    With one group the axes may be changed for cheaper ones; then the weights of its answers are rotated too. Where
-    leave-one-out loss is a closed function of the strengths, nothing is fitted, and the weights are those that it is given.
+    With one group it may use rotated axes that are cheaper; its results then hold the rotated weights. If the leave-one-out
+    loss is a closed-form function of the strengths, nothing is fitted, and the given weights are returned.
     """
 
     def __init__(self, problem: Problem, kind: CriterionKind, unit: float, tuner: str) -> None:
@@ -102,7 +105,7 @@ class FactoredCriterion:
             rotated = rotate(problem.groups.index < 0)
             if rotated is not None:
                 self.objective, self.axes_changed = rotated, True
-        # The flat directions and what keeps too many unpenalised weights in place do not depend on the strengths.
+        # Neither the flat directions nor the strength added to too many unpenalised weights depend on the strengths.
         given = problem.groups.expand(problem.groups.with_common(1.0))
         self._inner = penalised(self.objective, given)
         self._added = self._inner.strength - given
@@ -113,7 +116,7 @@ class FactoredCriterion:
             self._closed = close(self._inner.strength == 0.0, problem.groups.count == 1)
 
     def inner_at(self, strengths: Vector, groups: Groups | None = None) -> Penalised:
-        """The inner problem at these strengths, one per group of the problem, or of others."""
+        """The inner problem at these strengths, one per group of the problem, or of ``groups``."""
         expanded = (groups or self.problem.groups).expand(strengths)
         return replace(self._inner, strength=expanded + self._added, work=Work())
 
@@ -147,21 +150,24 @@ class FactoredCriterion:
     def _by_fit(
         self, inner: Penalised, theta: Vector, strengths: Vector, start: Vector | None, tol: float
     ) -> Evaluation:
-        """The criterion at fitted weights, less the first-order effect of what is left of the gradient there.
+        """The criterion at the fitted weights, less the first-order effect of the remaining gradient.
 
-        Where that is not small beside the criterion, better fits are made. If it stays so at the limit of precision, the
-        criterion is left as it is and called poor: corrected, a loss might come out negative.
+        If that is not small relative to the criterion, more accurate fits follow. If it stays so at the limit of precision,
+        the criterion is left uncorrected and marked as untrustworthy: the correction might make a loss negative.
         """
         groups, fit_tol, n_iter = self.problem.groups, tol, 0
-        if self._kind == "leave_one_out" and hints_of(self.objective).noise_is_unknown:
+        by_row = self._kind == "leave_one_out"
+        if by_row and hints_of(self.objective).noise_is_unknown:
             fit_tol = min(tol, EXACT_TOL)
         while True:
-            fit, gradient, curvature = fit_with_curvature(self.objective, inner, start, fit_tol)
+            fit, gradient, curvature = fit_with_curvature(
+                self.objective, inner, start, fit_tol, MOST_DECREMENT if by_row else np.inf
+            )
             residual, n_iter = inner.measure.residual(gradient), n_iter + fit.n_iter
             found: Criterion = getattr(curvature, self._kind)()
             adjoint = inner.project(curvature.solve(found.by_weights))
             correction = float(adjoint @ gradient)
-            scale = max(abs(found.value), 0.0 if self._kind == "leave_one_out" else 1.0)
+            scale = max(abs(found.value), 0.0 if by_row else 1.0)
             small = abs(correction) <= MOST_CORRECTED * scale
             if small or residual > fit_tol or residual == 0.0:
                 break
@@ -185,7 +191,7 @@ class FactoredCriterion:
         )
 
     def surrogate(self, groups: Groups, pool: Pooling | None) -> Surrogate | None:
-        """A cheap surrogate of the leave-one-out loss of groups, in nats, with the priors: None where there is none."""
+        """A cheap surrogate of the leave-one-out loss, in nats, including the priors; None if there is none."""
         average, rows = hints_of(self.objective).average_left_out, self.problem.total_weight
         if self._kind != "leave_one_out" or average is None:
             return None
@@ -202,7 +208,7 @@ class FactoredCriterion:
         return value_gradient
 
     def _start(self, warm: WarmStart, strength: Vector) -> Vector:
-        """Along the tangent where that is known; a resumed run makes it again, so that it goes on with the same bits."""
+        """Along the tangent if it is known; a resumed run recomputes it, so that results stay bit-identical."""
         weights, tangent = warm.weights[0], warm.tangent
         if tangent is None and warm.theta is not None:
             there = self.inner_at(self.problem.groups.strengths(warm.theta))
@@ -227,21 +233,31 @@ def curved(objective: Objective, tuner: str) -> Curved:
 
 
 def fit_with_curvature(
-    objective: Curved, inner: Penalised, start: Vector | None, tol: float
+    objective: Curved, inner: Penalised, start: Vector | None, tol: float, most_decrement: float
 ) -> tuple[FitResult, Vector, Curvature]:
-    """Newton's method that ends with the factor at its last weights: the fit, its gradient, the curvature."""
+    """Newton's method with a factor at its last weights; returns the fit, its gradient and the curvature.
+
+    It ends where the residual is at most ``tol`` and the decrement g' (H + S)^-1 g at most that share of the loss: where the
+    data are nearly separable the loss is tiny, and a residual relative to that of a constant prediction says too little.
+    """
     weights = inner.starting(start)
     loss, value, gradient = inner.value_gradient(weights)
     n_iter, stuck = 0, False
     while True:
         curvature = damped(objective.curvature_at, inner, weights)
-        if inner.measure.residual(gradient) <= tol or stuck or n_iter >= MOST_ITERATIONS:
+        direction = inner.project(-curvature.solve(gradient))
+        accurate = inner.measure.residual(gradient) <= tol and -float(gradient @ direction) <= most_decrement * abs(
+            loss
+        )
+        if accurate or stuck or n_iter >= MOST_ITERATIONS:
             break
         for number in range(STEPS_PER_FACTOR):
             before = float(np.linalg.norm(gradient))
-            step = line_search(inner, weights, value, gradient, inner.project(-curvature.solve(gradient)))
+            if number > 0:
+                direction = inner.project(-curvature.solve(gradient))
+            step = line_search(inner, weights, value, gradient, direction)
             if step is None:
-                stuck = number == 0  # an older factor no longer fits; with a fresh one nothing helps
+                stuck = number == 0  # an old factor is no longer accurate; with a new one nothing helps
                 break
             weights, loss, value, gradient = step
             n_iter += 1
@@ -249,7 +265,7 @@ def fit_with_curvature(
                 break
     residual = inner.measure.residual(gradient)
     done = residual <= tol
-    reason = f"residual {residual:.1e}, {tol:.1e} was asked"
+    reason = f"residual {residual:.1e}, {tol:.1e} requested"
     point = Point(weights, loss, value, gradient)
     fit = inner.result(
         point, n_iter, "converged" if done else "stalled", reason, gap=inner.gap_bound(point), gap_is_bound=False
@@ -260,9 +276,9 @@ def fit_with_curvature(
 def settle(
     evaluator: FactoredCriterion, groups: Groups, natural: Vector, bounds: tuple[Vector, Vector]
 ) -> tuple[Vector, Vector]:
-    """Strengths and weights to begin with: an update of the strengths after every Newton step of one fit.
+    """Initial strengths and weights: one fit whose strengths are updated after every Newton step.
 
-    It starts from the weights of the problem where there are some, unless the axes are changed: then a step is a fit.
+    It starts from the weights of the problem if there are any, unless the axes are rotated: then every step is a fit.
     """
     objective = evaluator.objective
     weights = baseline(objective) if evaluator.start is None else evaluator.start
@@ -298,10 +314,10 @@ def tune_on_all_data(
     pooling: float | None = None,
     warnings: tuple[str, ...] = (),
 ) -> TuneResult:
-    """Descend a criterion of all the data; ``stopping`` is given the number of strengths to learn.
+    """Descend a criterion of all the data; ``stopping`` takes the number of strengths to learn.
 
-    ``second_derivative`` guesses that of the criterion in a log strength, ``relative_second_derivative`` the same in units of
-    its value and shared among the groups.
+    ``second_derivative`` approximates that of the criterion in a log strength, ``relative_second_derivative`` the same
+    relative to its value and shared among the groups.
     """
     check_steps(tuner.max_steps, tuner.tol)
     evaluate = FactoredCriterion(problem, kind, unit, tuner.name)

@@ -1,7 +1,7 @@
-"""Descent of a criterion in the log strengths: the outer loop that ``gradient``, ``loo`` and ``evidence`` share.
+"""Descent of a criterion in the log strengths: the outer loop shared by ``gradient``, ``loo`` and ``evidence``.
 
-Evaluations are only as accurate as the size of the gradient deserves. One that cannot be trusted is repeated with more
-accuracy; if that does not help, the step is shortened; the trace says which.
+The accuracy of evaluations follows the size of the gradient. An unreliable evaluation is repeated with higher accuracy; if
+that does not help, the step is shortened; the trace records which.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,19 +18,21 @@ from tikhon.solvers.descent import Descent, DescentState
 from tikhon.tuners.journal import Journal
 
 FINEST_ACCURACY = 1e-9
-ACCURACY_SHARE = 0.5  # of the relative size of the gradient: accuracy grows as the gradient shrinks
-TIGHTEN = 0.1  # where a change drowns in the error of the fits
-REPAIR = 1e-2  # where a fit or a solve failed
-WITHIN = 3.0  # times the corrections of two values: their difference may be an error of the fits
-MOST_CORRECTED = 0.5  # share of a value that its first-order correction for inexact fits may be
-PROMISED = 0.5  # of the least gain: a gradient that promises less ends the descent
+ACCURACY_SHARE = 0.5  # accuracy as a share of the relative size of the gradient
+TIGHTEN = 0.1  # factor on the accuracy if a change is within the error of the fits
+REPAIR = 1e-2  # factor on the accuracy if a fit or a solve failed
+WITHIN = 3.0  # differences up to this many times the corrections of both values may be errors of the fits
+MOST_CORRECTED = 0.5  # limit on the first-order correction for inexact fits, as a share of the value
+# A promise is believed if the last full step kept its own within this factor, and is small at this share of the least gain.
+KEPT, SMALL_PROMISE = 2.0, 1 / 3
+PROMISED = 0.5  # share of the least gain: a gradient that promises less stops the descent
 
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Where fits and linear solves start: vectors of weights and adjoints, one of each per pair of data.
+    """Where fits and linear solves start: weight and adjoint vectors, one of each per pair.
 
-    ``tangent`` is what an evaluator may keep besides, and can make again from the weights and their theta.
+    ``tangent`` is optional and for the evaluator, which can recompute it from the weights and their theta.
     """
 
     weights: tuple[Vector, ...]
@@ -41,25 +43,25 @@ class WarmStart:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A criterion at theta, its gradient, and how far both can be trusted."""
+    """A criterion at theta, its gradient, and their reliability."""
 
     value: float
     gradient: Vector  # one per learned group
-    error: float  # estimated error of the value from inexact fits, already corrected for to first order
-    residual: float  # worst of the fits and linear solves
-    poor: str  # why it should not be trusted, or empty
+    error: float  # estimated error of the value due to inexact fits, after a first-order correction
+    residual: float  # worst over the fits and linear solves
+    poor: str  # why the evaluation is unreliable, or empty
     n_fits: int
     n_iter: int
     n_passes: int  # evaluations of the loss and its gradient
     n_products: int  # Hessian-vector products
     warm: WarmStart
-    # Value and gradient as they are without a prior of the strengths, the gradient by group even where groups share one.
+    # Value and gradient without a prior of the strengths; the gradient is by group even if groups share one.
     without_prior: tuple[float, Vector] | None = None
-    row_losses: Callable[[], Vector | None] = lambda: None  # what each row adds to the criterion, in its own unit
+    row_losses: Callable[[], Vector | None] = lambda: None  # contribution of each row to the criterion, in its own unit
 
     @property
     def criterion(self) -> float:
-        """What is reported: the value without the prior."""
+        """The reported value: without the prior."""
         return self.plain[0]
 
     @property
@@ -70,10 +72,10 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class OuterParameters:
-    """What a descent learns: named positive numbers, such as strengths of groups or widths of kernels.
+    """The parameters of a descent: named positive numbers, such as strengths of groups or widths of kernels.
 
-    An evaluator takes theta, the logarithms of those that are learned. The variables of the descent are theta, or fewer
-    where parameters share one: ``theta`` tells it from them, ``values`` all parameters from theta, fixed ones included.
+    An evaluator takes theta, the logarithms of the learned ones. The variables of the descent are theta, or fewer if
+    parameters share one: ``theta`` maps variables to theta, ``values`` maps theta to all parameters, fixed ones included.
     """
 
     names: tuple[str, ...]
@@ -81,41 +83,41 @@ class OuterParameters:
     theta: Callable[[Vector], Vector] = lambda variables: variables
 
 
-Evaluate: TypeAlias = Callable[[Vector, float, WarmStart | None], Evaluation]  # theta, accuracy, where to start
+Evaluate: TypeAlias = Callable[[Vector, float, WarmStart | None], Evaluation]  # theta, accuracy, starting point
 Saved: TypeAlias = tuple[Mapping[str, NDArray[np.float64]], Mapping[str, Any]]  # arrays and numbers of a checkpoint
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stopping:
-    """When a descent is done, in units of the criterion that ``unit`` tells from its value."""
+    """When a descent stops; ``unit`` maps the value of the criterion to the unit of these limits."""
 
     tol: float  # norm of the gradient
-    least_decrease: float  # a full step that gains less is the last, unless the next one promises more
-    little_slope: float  # norm of the gradient that promises no more than that, whatever the steps so far say
+    least_decrease: float  # stop after a full step that gains less, unless the next one promises more
+    little_slope: float  # norm of the gradient that promises no more than that, independent of earlier steps
     max_steps: int
     unit: Callable[[float], float]
-    noun: str  # what is lowered, for messages
-    enough: float = -np.inf  # a value below needs no further tuning
-    is_loss: bool = False  # errors are judged by the value itself, so that none turns its sign; else by its unit
+    noun: str  # name of the criterion in messages
+    enough: float = -np.inf  # below this value no further tuning is needed
+    is_loss: bool = False  # errors are relative to the value, so that none changes its sign; else to its unit
 
 
 def little_slope(least: float, relative_second_derivative: float) -> float:
-    """The gradient g, relative to the value, from which a step may gain that little: g^2 / 2c."""
+    """The gradient g, relative to the value, from which a step may gain ``least``: g^2 / 2c."""
     return float(np.sqrt(2.0 * relative_second_derivative * least))
 
 
 def least_decrease(tol: float, relative_second_derivative: float) -> float:
-    """What a step may still gain, relative to the value, where the gradient is at its tolerance: g^2 / 2c, of that half."""
+    """Half the gain g^2 / 2c, relative to the value, that a step may still make when the gradient is at its tolerance."""
     return 0.25 * tol**2 / relative_second_derivative
 
 
 def limits(
     tol: float, least_gain: float | None, relative_second_derivative: float, n_learned: int
 ) -> tuple[float, float]:
-    """The norm of the gradient and the gain, as shares of the criterion, at which a descent ends.
+    """The gradient norm and the gain, as shares of the criterion, at which a descent stops.
 
-    ``least_gain`` is what may be chance: a gradient that promises less than half of it ends the descent too, its
-    second derivative taken to be shared among the groups.
+    Gains below ``least_gain`` are within sampling noise: a gradient that promises less than half of it also stops the
+    descent, assuming that its second derivative is shared among the groups.
     """
     if least_gain is None:
         return tol, least_decrease(tol, relative_second_derivative)
@@ -123,7 +125,7 @@ def limits(
 
 
 class OuterLoop:
-    """The state of one tuning between two evaluations."""
+    """The state of one tuning between evaluations."""
 
     def __init__(
         self,
@@ -143,22 +145,23 @@ class OuterLoop:
         kept: Saved = ({}, {}),
         keeps_losses: bool = False,
     ) -> None:
-        """``known`` is the evaluation at ``start`` where one was made before: the last of the trace that was accepted.
+        """``known`` is the evaluation at ``start`` if already made: the last accepted one of the trace.
 
-        ``saved`` is the state of a run to go on from. A tuning may make several descents, one after the other; ``stage``
-        numbers them, and ``kept`` is what checkpoints are to hold of those before; ``keeps_losses``: of the rows, too.
+        ``saved`` is the state of a run to resume. A tuning may make several successive descents; ``stage`` numbers them,
+        ``kept`` is what checkpoints store of earlier ones; ``keeps_losses``: checkpoints also store the losses of the rows.
         """
         self._parameters, self._descent, self._journal, self._stopping = parameters, descent, journal, stopping
         self._evaluate_at = evaluate
         self.state = descent.start(start)
         self._accuracy, self.error, self._decrease = accuracy, 0.0, np.inf
-        self._enough = max(enough_accuracy, FINEST_ACCURACY)  # unless a change drowns in the error of the fits
-        self._poor = False  # is the best evaluation one that could not be trusted?
-        self._shortened = np.inf  # gain that the parabola through the last step promises, where that was not taken
+        self._enough = max(enough_accuracy, FINEST_ACCURACY)  # unless a change is within the error of the fits
+        self._poor = False  # was the best evaluation unreliable?
+        self._foretold = np.inf  # gain that the parabola promised of the last step, if that was a full one
+        self._shortened = np.inf  # gain promised by a parabola through the last step, if that step was rejected
         self.criterion = np.nan  # at the best point, without the prior
         self.without_prior: Vector | None = None  # and its gradient
         self.row_losses: Callable[[], Vector | None] = lambda: None  # and the losses of its rows
-        self._best = 0  # its place in the trace
+        self._best = 0  # its index in the trace
         self._stage, self._kept, self._keeps_losses, self.warm = stage, kept, keeps_losses, warm
         if saved is not None:
             self._restore(*saved)
@@ -179,16 +182,16 @@ class OuterLoop:
                 raise
             return (
                 "interrupted",
-                f"interrupted after {len(self._journal.trace)} steps; the best strengths so far are used",
+                f"interrupted after {len(self._journal.trace)} steps; using the best strengths so far",
             )
 
     def begin(self) -> None:
-        """Evaluate the start, where that was not done yet."""
+        """Evaluate the starting point, if not done yet."""
         if np.isnan(self.state.value):
             self._advance()
 
     def average_weights(self) -> Vector | None:
-        """The mean of the weights of all training parts: a good start for the fit on all data."""
+        """The mean weights of all training parts: a good start for the fit on all data."""
         return None if self.warm is None or not self.warm.weights else np.mean(self.warm.weights, axis=0)
 
     def _ended(self) -> tuple[TuneStatus, str] | None:
@@ -200,10 +203,10 @@ class OuterLoop:
         if size <= limit and self._poor:
             return (
                 "stalled",
-                "the best evaluation is one that cannot be trusted: raise max_iter or choose another solver",
+                "the best evaluation is unreliable: raise max_iter or choose another solver",
             )
         if self.state.value <= rule.enough:
-            return "converged", f"the {rule.noun} {self.state.value:.1e} is next to nothing"
+            return "converged", f"the {rule.noun} {self.state.value:.1e} is negligible"
         if size <= limit:
             return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
         least = rule.least_decrease * unit
@@ -211,6 +214,13 @@ class OuterLoop:
             return (
                 "converged",
                 f"the last step lowered the {rule.noun} by {self._decrease:.1e}, less than the least gain {least:.1e}",
+            )
+        promised = self._promised()
+        if promised <= SMALL_PROMISE * least and self._keeps_promises():
+            return (
+                "converged",
+                f"the next step promises to lower the {rule.noun} by {promised:.1e}, and the last one kept its promise; the "
+                f"least gain is {least:.1e}",
             )
         if self._shortened <= least:
             return (
@@ -228,12 +238,16 @@ class OuterLoop:
         return None
 
     def _promised(self) -> float:
-        """What the next step would gain, were the criterion the parabola that the last steps suggest."""
+        """The gain of the next step, if the criterion were the parabola suggested by the last steps."""
         move = self._descent.ask(self.state) - self.state.x
         return 0.5 * abs(float(self.state.gradient @ move))
 
+    def _keeps_promises(self) -> bool:
+        """Whether the last step was a full one and gained about what the parabola had promised."""
+        return bool(self._foretold / KEPT <= self._decrease <= self._foretold * KEPT < np.inf)
+
     def _gradient_size(self) -> float:
-        """The norm: with many groups, small entries add up to much that could be gained."""
+        """The norm: with many groups, small entries add up."""
         return float(np.linalg.norm(self._descent.projected_gradient(self.state)))
 
     def _evaluate(self, theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
@@ -241,17 +255,18 @@ class OuterLoop:
         self._journal.count_fits(*[found.residual] * found.n_fits)
         if not found.poor and not self._trusted(found):
             found = replace(
-                found, poor=f"inexact fits move the {self._stopping.noun} by {found.error:.1e} to {found.criterion:.1e}"
+                found,
+                poor=f"inexact fits change the {self._stopping.noun} by {found.error:.1e} to {found.criterion:.1e}",
             )
         return found
 
     def _trusted(self, found: Evaluation) -> bool:
-        """Is the first-order correction for inexact fits small enough to be one?"""
+        """Is the first-order correction for inexact fits small enough to be valid?"""
         scale = abs(found.criterion) if self._stopping.is_loss else self._stopping.unit(found.value)
         return not found.error > MOST_CORRECTED * scale
 
     def _advance(self) -> None:
-        """One evaluation (or two, where the first cannot be trusted), and what follows from it."""
+        """One evaluation (or two, if the first is unreliable), and the step that follows from it."""
         first = np.isnan(self.state.value)
         theta = self._descent.ask(self.state)
         accuracy = self._accuracy
@@ -273,12 +288,14 @@ class OuterLoop:
         number = len(self._journal.trace)
         if after.accepted:
             self.state, self._shortened = after, np.inf
-            # A gain that is small because the step was shortened tells nothing.
-            self._decrease = before.value - after.value if not first and before.step == 1.0 else np.inf
+            # A gain that is small because the step was shortened is not informative.
+            is_full = not first and before.step == 1.0
+            self._decrease = before.value - after.value if is_full else np.inf
+            self._foretold = 0.5 * abs(float(before.gradient @ (theta - before.x))) if is_full else np.inf
             self._take(found, number)
             self._refine()
         else:
-            self._decrease = self._shortened = np.inf
+            self._decrease = self._foretold = self._shortened = np.inf
             if not rejected and self._drowned(found) and self._accuracy > FINEST_ACCURACY:
                 notes.append("tightened (the change is within the error of the fits)")
                 self._accuracy = max(TIGHTEN * self._accuracy, FINEST_ACCURACY)
@@ -291,23 +308,23 @@ class OuterLoop:
             else:
                 self.state = after
                 if not rejected:
-                    notes.append(f"damped (the {self._stopping.noun} did not fall)")
+                    notes.append(f"damped (the {self._stopping.noun} did not decrease)")
                     self._shortened = self._promised()
         self._record(theta, found, after.accepted, "; ".join(notes))
 
     def _refine(self) -> None:
-        """Make the accuracy grow as the gradient shrinks."""
+        """Raise the accuracy as the gradient shrinks."""
         relative = self._gradient_size() / max(self._stopping.unit(self.state.value), 1e-300)
         self._accuracy = min(max(ACCURACY_SHARE * relative, self._enough), self._accuracy)
 
     def _take(self, found: Evaluation, number: int) -> None:
-        """Make this evaluation, with this place in the trace, the best one."""
+        """Make this evaluation, with this index in the trace, the best one."""
         self._poor, self._best, self.criterion = bool(found.poor), number, found.criterion
         self.warm, self.error, self.without_prior = found.warm, found.error, found.plain[1]
         self.row_losses = found.row_losses
 
     def _drowned(self, found: Evaluation) -> bool:
-        """May the change be an error of the fits, and did the step promise enough to find out?"""
+        """Whether the change may be an error of the fits, and the step promised enough to find out."""
         least = self._stopping.least_decrease * self._stopping.unit(self.state.value)
         return self._within_error(found) and not (self.state.step == 1.0 and self._promised() <= least)
 
@@ -323,7 +340,8 @@ class OuterLoop:
         )  # fmt: skip
         numbers = {
             "accuracy": self._accuracy, "error": self.error, "decrease": self._decrease, "poor": self._poor,
-            "shortened": self._shortened, "criterion": self.criterion, "best": self._best, "stage": self._stage,
+            "shortened": self._shortened, "foretold": self._foretold,
+            "criterion": self.criterion, "best": self._best, "stage": self._stage,
             **self._kept[1],
         }  # fmt: skip
         self._journal.record(step, self._arrays, numbers)
@@ -341,10 +359,11 @@ class OuterLoop:
         self.state = DescentState.from_arrays({k.removeprefix("descent."): v for k, v in arrays.items()})
         self._accuracy, self.error, self._decrease = (numbers[name] for name in ("accuracy", "error", "decrease"))
         self._poor, self._best = numbers["poor"], numbers["best"]
-        self._shortened, self.criterion = numbers["shortened"], numbers["criterion"]
+        self._shortened, self._foretold = numbers["shortened"], numbers["foretold"]
+        self.criterion = numbers["criterion"]
         self.without_prior = arrays.get("without_prior")
         self.row_losses = lambda: arrays.get("row_losses")
         if "weights" in arrays:
-            # The best point is the one that the last accepted evaluation, whose weights these are, was made at.
+            # The best point is that of the last accepted evaluation, whose weights these are.
             weights, adjoints = (tuple(row.copy() for row in arrays[name]) for name in ("weights", "adjoints"))
             self.warm = WarmStart(weights, adjoints, self._parameters.theta(self.state.x))
