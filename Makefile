@@ -1,4 +1,4 @@
-# Needs Python 3.11 or later, pip and make; every target sets up what it needs.
+# Requires Python 3.11 or later, pip and make; every target installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
@@ -9,8 +9,8 @@ WORKERS ?= 2
 .PHONY: help demo quick test check test-oldest clean
 
 help:
-	@echo "make demo         what tikhon does, in under a minute: writes out/demo/index.html"
-	@echo "make quick        style, types and the tests that take seconds: some 80 seconds"
+	@echo "make demo         a demonstration in under a minute: writes out/demo/index.html"
+	@echo "make quick        style, types and the fast tests: about 80 seconds"
 	@echo "make test         style, types and all tests"
 	@echo "make check        style and types only"
 	@echo "make test-oldest  all tests on the oldest supported versions of the dependencies"
@@ -30,8 +30,8 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# Deprecations are no errors here: old packages use what newer dependencies of theirs deprecate. Old OpenBLAS takes processors
-# that it does not know for the oldest there are, whose sums depend on where arrays lie in memory: it is told of one it knows.
+# Deprecation warnings are not errors here: old packages use features that newer versions of their dependencies deprecate.
+# Old OpenBLAS treats unknown processors as the oldest kind, whose sums depend on memory alignment: it is given one it knows.
 KNOWN_CORE := $(shell grep -qsw avx2 /proc/cpuinfo && grep -qsw fma /proc/cpuinfo && echo OPENBLAS_CORETYPE=Haswell)
 test-oldest: $(OLDEST)/.installed
 	$(KNOWN_CORE) SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning
@@ -52,7 +52,7 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) --editable '.[test]'
 	@touch $@
 
-# Wheels only: an old version that would have to be compiled is a lower bound that does not hold.
+# Wheels only: a lower bound without a wheel, which would have to be compiled, is not valid.
 $(OLDEST)/.installed: pyproject.toml tools/oldest.py
 	rm -rf $(OLDEST)
 	$(PYTHON) -m venv $(OLDEST)

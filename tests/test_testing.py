@@ -103,7 +103,12 @@ class Cheat(Tuner):
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [("weights", "no minimum"), ("names", "strengths"), ("fixed", "fixed strengths moved"), ("trace", "missed a step")],
+    [
+        ("weights", "not a minimum"),
+        ("names", "strengths"),
+        ("fixed", "fixed strengths moved"),
+        ("trace", "missed a step"),
+    ],
 )
 def test_a_cheating_tuner_is_caught(fault, words, rng):
     problem = problems.problem("logistic", rng, ["a", "a", "a", "b", "b", "b"], fixed={"b": 2.0})

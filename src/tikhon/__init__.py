@@ -1,6 +1,6 @@
-"""tikhon learns how strongly to regularise: one L2 strength for each group of weights, for the price of a few fits.
+"""tikhon learns how strongly to regularise: one L2 strength for each group of weights, at the cost of a few fits.
 
-The names below are the public ones. They are imported when first used, so that ``import tikhon`` costs next to nothing.
+The names below are public. They are imported on first use, which keeps ``import tikhon`` fast.
 """
 
 from typing import TYPE_CHECKING

@@ -1,26 +1,26 @@
-"""What tikhon raises and warns.
+"""Exceptions and warnings of tikhon.
 
 TikhonError
-├── InputError          (also a ValueError) bad data, bad parameters: names the value, the place and the remedy
-│   └── FileFormatError a file that is cut, edited, of a newer version or of another kind
-├── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not offer
+├── InputError          (also a ValueError) invalid data or parameters: names the value, the place and the remedy
+│   └── FileFormatError a file that is truncated, edited, of a newer version or of another kind
+├── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not provide
 └── MissingExtra        (also an ImportError) an optional dependency is not installed
 
-TuningWarning           (a UserWarning) the answer stands, but look at it: a bound was hit, weights vanished
-                        (that a tuning did not converge is told by scikit-learn's ConvergenceWarning)
+TuningWarning           (a UserWarning) the result is usable but should be checked: a strength at a bound, weights shrunk to 0
+                        (tuning that did not converge raises scikit-learn's ConvergenceWarning)
 """
 
 
 class TikhonError(Exception):
-    """Base of all errors raised by tikhon on purpose."""
+    """Base of all errors that tikhon raises deliberately."""
 
 
 class InputError(TikhonError, ValueError):
-    """Input that cannot be used; the message names the value, the place and what would be accepted."""
+    """Invalid input; the message names the value, the place and what would be accepted."""
 
 
 class FileFormatError(InputError):
-    """A file that is damaged, of a newer version, or not what it should be."""
+    """A file that is damaged, of a newer version, or of another kind."""
 
 
 class MissingCapability(TikhonError, TypeError):
@@ -28,8 +28,8 @@ class MissingCapability(TikhonError, TypeError):
 
 
 class MissingExtra(TikhonError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
 
 class TuningWarning(UserWarning):
-    """The result is usable but deserves a look; the message says what to try."""
+    """The result is usable but should be checked; the message suggests what to try."""

@@ -1,8 +1,7 @@
 """Which weights share a strength.
 
-``Groups`` maps each weight to a named group; index -1 marks weights that are never penalised (intercepts). Some groups
-may carry a *fixed* strength, the others are learned. ``expand`` and ``collect`` are adjoint: per group to per weight
-and back.
+``Groups`` maps each weight to a named group; index -1 marks weights that are never penalised (intercepts). Groups may
+have a *fixed* strength; the others are learned. ``expand`` (per group to per weight) and ``collect`` (back) are adjoint.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ GroupSpec: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of each weight, the groups' names, and the strengths that are fixed (NaN where learned)."""
+    """The group of each weight, the groups' names, and the strengths that are fixed (NaN if learned)."""
 
     index: NDArray[np.intp]
     names: tuple[str, ...]
@@ -37,7 +36,7 @@ class Groups:
 
     @property
     def learned(self) -> NDArray[np.bool_]:
-        """True for each group whose strength is to be learned."""
+        """True for each group whose strength is learned."""
         return np.isnan(self.fixed)
 
     @property
@@ -46,7 +45,7 @@ class Groups:
         return np.bincount(self.index + 1, minlength=self.count + 1)[1:]
 
     def expand(self, per_group: Vector) -> Vector:
-        """One value per weight from one per group; 0 for weights that are never penalised."""
+        """One value per weight from one value per group; 0 for weights that are never penalised."""
         return np.append(per_group, 0.0)[self.index]  # -1 reads the appended 0
 
     def collect(self, per_weight: Vector) -> Vector:
@@ -54,20 +53,20 @@ class Groups:
         return np.bincount(self.index + 1, per_weight, self.count + 1)[1:].astype(np.float64, copy=False)
 
     def strengths(self, theta: Vector) -> Vector:
-        """All strengths, one per group, from the logarithms of the learned ones, or from that of the one they share."""
+        """All strengths, one per group, from the logarithms of the learned ones (or of the single one they share)."""
         full = self.fixed.copy()
         full[self.learned] = np.exp(theta)
         return full
 
     def with_common(self, strength: float) -> Vector:
-        """All strengths, one per group, with the same one for all that are learned."""
+        """All strengths, one per group; all learned ones equal ``strength``."""
         return np.where(self.learned, strength, self.fixed)
 
     def merged(self) -> "Groups":
-        """The same groups with all learned ones made one, named "all": what one common strength is learned for."""
+        """The same groups with all learned ones merged into one, named "all", to learn a common strength."""
         first = int(np.argmax(self.learned))
         kept = np.flatnonzero(~self.learned | (np.arange(self.count) == first))
-        renumbered = np.full(self.count + 1, -1, np.intp)  # the last is that of weights that are never penalised
+        renumbered = np.full(self.count + 1, -1, np.intp)  # the last entry is for weights that are never penalised
         renumbered[kept] = np.arange(len(kept))
         renumbered[:-1][self.learned] = renumbered[first]
         names = tuple(ALL if number == first else self.names[number] for number in kept)
@@ -77,7 +76,7 @@ class Groups:
         return dict(zip(self.names, map(float, strengths), strict=True))
 
     def with_fixed(self, strengths: Mapping[str, float] | float | None) -> "Groups":
-        """The same groups with the strengths of some (a mapping by name) or all (a number) fixed."""
+        """The same groups with some (a mapping by name) or all (a number) strengths fixed."""
         if strengths is None:
             return self
         if not isinstance(strengths, Mapping):
@@ -86,7 +85,7 @@ class Groups:
         known = set(self.names)
         unknown = [name for name in strengths if name not in known]
         if unknown:
-            raise InputError(f"strengths names the unknown group {unknown[0]!r}; the groups are {_shown(self.names)}")
+            raise InputError(f"strengths has the unknown group {unknown[0]!r}; the groups are {_shown(self.names)}")
         fixed = self.fixed.copy()
         for position, name in enumerate(self.names):
             if name in strengths:
@@ -95,13 +94,13 @@ class Groups:
 
 
 def groups_of_columns(spec: GroupSpec, columns: Sequence[str]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """The group index of each column and the groups' names, from any of the forms that users write.
+    """The group index of each column and the groups' names, from any of the forms that users may write.
 
     - ``None``: one group, "all";
     - ``"separate"``: one group per column, named after it;
-    - ``"prefix"``: the part of the name before the first "__" (as ColumnTransformer writes them), "rest" without one;
+    - ``"prefix"``: the part of the name before the first "__" (as ColumnTransformer writes them), "rest" if there is none;
     - an array with one entry per column: a group's name or number; -1, None and NaN are never penalised;
-    - a mapping from group name to columns (names, positions, a slice or a mask): columns not named form "rest";
+    - a mapping from group name to columns (names, positions, a slice or a mask): all other columns form "rest";
     - a callable from column name to group name, or None for columns that are never penalised.
     """
     n_columns = len(columns)
@@ -137,7 +136,7 @@ def weight_groups(
 ) -> Groups:
     """Groups of the weights of a linear model with ``n_outputs`` rows of coefficients, then their intercepts.
 
-    A group holds its columns' weights for all outputs; with ``outputs`` (their names) each output has its own group,
+    A group holds its columns' weights for all outputs; with ``outputs`` (their names) each output has its own groups,
     named "group[output]".
     """
     index, names = groups_of_columns(spec, columns)
@@ -159,7 +158,7 @@ def _numbered(labels: Sequence[str | None]) -> tuple[NDArray[np.intp], tuple[str
 
 
 def _labels(labels: Sequence[Any]) -> list[str | None]:
-    """Each different one is read once: there may be a hundred thousand columns in ten groups."""
+    """Convert each distinct label once: there may be a hundred thousand columns in ten groups."""
     read: dict[Any, str | None] = {}
     kinds = [(type(label), label) for label in labels]  # since 1 == True == 1.0
     for kind in kinds:
@@ -174,7 +173,7 @@ def _label(label: Any) -> str | None:
     if isinstance(label, int | np.integer) and not isinstance(label, bool | np.bool_):
         if label < -1:
             raise InputError(
-                f"groups holds the number {label}: group numbers are 0, 1, 2 ..., or -1 for never penalised"
+                f"groups contains the number {label}: group numbers are 0, 1, 2 ..., or -1 for never penalised"
             )
         return None if label == -1 else str(label)
     if isinstance(label, float | np.floating) and float(label).is_integer():
@@ -199,7 +198,7 @@ def _from_mapping(spec: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> 
     for group, members in spec.items():
         members = _listed(members, len(columns))
         if not members:
-            raise InputError(f"group {group!r} has no columns: remove it or give it some")
+            raise InputError(f"group {group!r} has no columns: remove it or list some")
         for member in members:
             place = _place(member, position, len(columns), group)
             if labels[place] is not None:
@@ -210,7 +209,7 @@ def _from_mapping(spec: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> 
 
 
 def _listed(members: Any, n_columns: int) -> list[Any]:
-    """Columns as a list, from one of them, several, a slice of positions or a mask."""
+    """A list of columns from one column, several, a slice of positions or a mask."""
     if isinstance(members, str | int | np.integer):
         return [members]
     if isinstance(members, slice):
@@ -225,13 +224,13 @@ def _place(member: Any, position: Mapping[str, int], n_columns: int, group: str)
     if isinstance(member, str):
         if member not in position:
             raise InputError(
-                f"group {group!r} names the unknown column {member!r}; columns are {_shown(list(position))}"
+                f"group {group!r} contains the unknown column {member!r}; columns are {_shown(list(position))}"
             )
         return position[member]
     if isinstance(member, int | np.integer) and not isinstance(member, bool | np.bool_) and 0 <= member < n_columns:
         return int(member)
     raise InputError(
-        f"group {group!r} names the column {member!r}: write a name, or a position from 0 to {n_columns - 1}"
+        f"group {group!r} contains the column {member!r}: write a name, or a position from 0 to {n_columns - 1}"
     )
 
 

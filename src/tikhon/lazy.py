@@ -1,4 +1,4 @@
-"""Names of a package that are imported when first used, so that nobody waits for what they do not use."""
+"""Lazy imports: the names of a package are imported on first use."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def imported_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for the package: each name is taken from the module that ``homes`` says."""
+    """A ``__getattr__`` for the package: each name is imported from its module in ``homes``."""
 
     def attribute(name: str) -> Any:
         if name not in homes:

@@ -1,14 +1,14 @@
-"""What models offer, and solvers and tuners ask for: *needs* are protocols, *hints* are values.
+"""What models provide and what solvers and tuners require: *needs* are protocols, *hints* are optional values.
 
 Conventions, for every objective:
 
 - the loss is a *sum* over examples, without any penalty; a solver adds ``1/2 sum_j strength_j w_j^2``;
-- weights are one flat float64 vector; methods never modify it and give the same bits when called twice;
+- weights are one flat float64 vector; methods never modify it, and repeated calls give bit-identical results;
 - an objective owns its data: its methods take weights only.
 
-What a model must have is ``n_weights``, ``is_convex``, ``loss_gradient`` and ``hessian_at``; the last may come from
-:func:`tikhon.solvers.with_hessian`, by differences or by complex steps. Splits need ``Rows``, Newton's method
-``Factorable``, leave-one-out and evidence ``Curved``. All else that a model may know only helps: it stands in
+A model must have ``n_weights``, ``is_convex``, ``loss_gradient`` and ``hessian_at``; the last may come from
+:func:`tikhon.solvers.with_hessian`, by finite differences or complex steps. Splits require ``Rows``, Newton's method
+``Factorable``, leave-one-out and evidence ``Curved``. Anything else that a model knows is optional and goes into
 ``objective.hints``, a :class:`Hints`.
 """
 
@@ -24,15 +24,15 @@ Matrix: TypeAlias = NDArray[np.float64]
 Product: TypeAlias = Callable[[Vector], Vector]
 
 
-_known: dict[tuple[type, type], bool] = {}  # protocol and type: does the type have what the protocol asks for?
+_known: dict[tuple[type, type], bool] = {}  # (protocol, type): does the type implement the protocol?
 
 
-class _Need(type(Protocol)):  # type: ignore[misc]  # the class of protocols has no public name
-    """Decides ``isinstance(objective, need)``: by what the objective declares, else by its class.
+class _Need(type(Protocol)):  # type: ignore[misc]  # the metaclass of protocols has no public name
+    """Decides ``isinstance(objective, need)``: from the objective's own declaration, else from its class.
 
-    A wrapper has every method and forwards it, whether the objective inside has it or not: it declares the needs that are met
-    as ``capabilities`` (see :func:`capabilities_of`). For the others the answer is kept by class, since Python looks at
-    every attribute each time, which in a small fit takes more time than the linear algebra.
+    A wrapper has every method and forwards it whether or not the wrapped objective has it, so it declares the needs it meets
+    as ``capabilities`` (see :func:`capabilities_of`). For all others the answer is cached by class, since Python inspects
+    every attribute each time, which in a small fit takes longer than the linear algebra.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -47,7 +47,7 @@ class _Need(type(Protocol)):  # type: ignore[misc]  # the class of protocols has
 
 @runtime_checkable
 class Objective(Protocol, metaclass=_Need):
-    """A smooth loss of flat weights."""
+    """A smooth loss of a flat vector of weights."""
 
     @property
     def n_weights(self) -> int: ...
@@ -60,7 +60,7 @@ class Objective(Protocol, metaclass=_Need):
         ...
 
     def hessian_at(self, weights: Vector) -> Product:
-        """The map v -> H v at these weights; what depends on the weights alone is computed once."""
+        """The map v -> H v at these weights; whatever depends on the weights alone is computed once."""
         ...
 
 
@@ -72,7 +72,7 @@ class Rows(Objective, Protocol):
     def n_rows(self) -> int: ...
 
     def reweighted(self, row_weights: Vector) -> "Rows":
-        """The same objective with these weights (of length ``n_rows``) in place of its own; 0 leaves a row out."""
+        """The same objective with these row weights (of length ``n_rows``) instead of its own; 0 leaves a row out."""
         ...
 
 
@@ -82,7 +82,7 @@ class Factorable(Objective, Protocol):
 
     @property
     def factor_cost(self) -> float:
-        """About how many Hessian products one factorisation is worth; infinite where it must not be tried."""
+        """The approximate cost of one factorisation in Hessian products; infinite if it must not be tried."""
         ...
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
@@ -97,7 +97,7 @@ class Criterion:
     value: float
     by_weights: Vector  # at fixed strengths
     by_strength: Vector  # at fixed weights; one per weight, of the strengths themselves, not their logarithms
-    by_row: Vector | None = None  # what each row adds to the value, where it is a sum over rows
+    by_row: Vector | None = None  # contribution of each row, if the value is a sum over rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class StrengthCriterion:
     value: float
     by_strength: Vector  # one per weight, of the strengths themselves; 0 for unpenalised weights
     error: float  # estimated relative rounding error of the value
-    by_row: Vector  # what each row adds to the value
+    by_row: Vector  # contribution of each row
 
 
 class Curvature(Protocol):
@@ -118,29 +118,29 @@ class Curvature(Protocol):
         ...
 
     def inverse_diagonal(self) -> Vector:
-        """The diagonal of the inverse: with a strength s, 1 - s times it is what a weight counts as (MacKay 1992)."""
+        """The diagonal d of the inverse; a weight with strength s_j has 1 - s_j d_j degrees of freedom (MacKay 1992)."""
         ...
 
     def noise_precision(self) -> float | Vector:
-        """By what the loss must be multiplied, weight by weight, to be a negative log-likelihood: 1 if it is one."""
+        """The factor, per weight, that turns the loss into a negative log-likelihood: 1 if it is one already."""
         ...
 
     def leave_one_out(self) -> Criterion:
-        """The summed loss of each row by the weights that one Newton step reaches without it."""
+        """The sum over rows of the loss at the weights that one Newton step without that row reaches."""
         ...
 
     def evidence(self) -> Criterion:
-        """The negative logarithm of the marginal likelihood in Laplace's approximation, up to a constant."""
+        """The negative log marginal likelihood in Laplace's approximation, up to a constant."""
         ...
 
 
 @runtime_checkable
 class Curved(Objective, Protocol):
-    """A sum over rows that can say what happens when any one of them is left out: what ``loo`` and ``evidence`` need."""
+    """A sum over rows that can compute the effect of leaving any of them out: required by ``loo`` and ``evidence``."""
 
     @property
     def curvature_cost(self) -> float:
-        """About how many Hessian products a ``curvature_at`` is worth; infinite where it must not be tried."""
+        """The approximate cost of one ``curvature_at`` in Hessian products; infinite if it must not be tried."""
         ...
 
     def curvature_at(self, weights: Vector, strength: Vector) -> Curvature:
@@ -150,7 +150,7 @@ class Curved(Objective, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Multiple:
-    """An objective is ``multiplier`` times another one: strengths divided by it belong to that one."""
+    """The objective is ``multiplier`` times another one, whose strengths are these divided by ``multiplier``."""
 
     objective: Objective
     multiplier: float
@@ -158,59 +158,59 @@ class Multiple:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hints:
-    """What an objective knows beside its loss. Each entry is optional; solvers and tuners do without it, only slower.
+    """What an objective knows besides its loss. Every entry is optional; without it, solvers and tuners are only slower.
 
-    A wrapper forwards them whole, or makes its own from those of the objective inside by ``dataclasses.replace``.
+    A wrapper forwards the hints unchanged, or adapts those of the wrapped objective with ``dataclasses.replace``.
     """
 
-    # Where to begin, and how large things are.
+    # Starting points and scales.
     baseline: Callable[[], Vector] | None = None
-    """The weights of the best constant prediction: intercepts at their best, all else 0. Fits start there."""
+    """The weights of the best constant prediction: intercepts at their optimum, all else 0. Fits start there."""
     baseline_diagonal: Callable[[], Vector] | None = None
-    """The diagonal of the Hessian there, with the intercepts free to follow: it does not see a shift of columns."""
+    """The diagonal of the Hessian there with the intercepts profiled out, hence invariant to shifts of the columns."""
     gradient_units: Callable[[], Vector | None] | None = None
-    """The unit of each entry of a gradient, where columns are on very different scales; None: compared as they are."""
+    """The unit of each entry of a gradient, if the scales of the columns differ widely; None: no rescaling."""
     natural_strengths: Callable[[], Vector] | None = None
-    """About the strength of each weight, in the units of its feature: where a search starts and what bounds it."""
+    """A plausible strength for each weight, in the units of its feature: searches start there; bounds are relative to it."""
 
-    # The Hessian, more cheaply.
+    # Cheap approximations of the Hessian.
     hessian_diagonal: Callable[[Vector], Vector] | None = None
-    """Its diagonal at some weights, exact or nearly so."""
+    """The diagonal at some weights, exact or nearly so."""
     preconditioner: Callable[[Vector, Vector], Product] | None = None
-    """Of weights and strengths: a positive definite map close to v -> (H + diag(strength))^-1 v."""
+    """Maps weights and strengths to a positive definite approximation of v -> (H + diag(strength))^-1 v."""
     hessian_sketch: Callable[[Vector], Matrix] | None = None
-    """A positive semidefinite matrix close to the Hessian, for the price of a few passes that are expensive themselves."""
+    """A positive semidefinite approximation of the Hessian at the cost of a few passes, where passes are expensive."""
     flat_directions: Callable[[NDArray[np.bool_]], Matrix | None] | None = None
-    """Of the unpenalised weights: an orthonormal basis, n_weights x d, of the directions in which the loss is flat; None
-    where they are too many to find it."""
+    """Maps the mask of unpenalised weights to an orthonormal basis, n_weights x d, of the directions in which the loss is
+    flat; None if these weights are too many to find one."""
     lbfgs_gap: float = np.inf
     """The relative gap down to which L-BFGS takes fewer passes than Newton's method; inf: never."""
 
-    # The loss in other forms.
+    # Other forms of the loss.
     row_losses: Callable[[Vector], Vector] | None = None
     """The loss of each row of positive weight, times that weight, in the order of the rows."""
     noise_precision: Callable[[float], float] | None = None
-    """For a loss that is a negative log-likelihood up to the variance of some noise: by what to multiply it to be one,
-    guessed from its value."""
+    """For a loss that is a negative log-likelihood up to an unknown noise variance: the factor that makes it one,
+    estimated from its value."""
     majoriser: Callable[[Vector], Objective] | None = None
-    """A convex objective that differs at these weights by a constant, and nowhere else lies below."""
+    """A convex upper bound, up to a constant, that touches the objective at these weights."""
     multiple_of: Multiple | None = None
 
     # Leave-one-out of quadratic losses.
     rotated: Callable[[NDArray[np.bool_]], Curved | None] | None = None
-    """The same loss as a function of rotated weights, which one strength for all penalised weights does not notice; None
-    where it does not pay, or where a rotation would mix the unpenalised weights (the argument) with others."""
+    """The same loss as a function of rotated weights; a strength shared by all penalised weights is invariant to the
+    rotation. None if it does not pay, or would mix the unpenalised weights (the argument) with others."""
     closed_leave_one_out: Callable[[NDArray[np.bool_], bool], Callable[[Vector], StrengthCriterion] | None] | None = (
         None
     )
-    """Of the unpenalised weights, and of whether all others will have one strength: the leave-one-out loss as a function of
-    the strengths, one per weight, that needs no fit; None where it would be more expensive than fits."""
+    """Arguments: the mask of unpenalised weights, and whether all others share one strength. Returns the leave-one-out loss
+    as a function of the strengths (one per weight) that needs no fit; None if that would cost more than fits."""
     average_left_out: Callable[[Vector], StrengthCriterion | None] | None = None
-    """Leave-one-out loss as if all rows had the same leverage (generalised cross-validation); None where that is poor."""
+    """Leave-one-out loss as if all rows had the same leverage (generalised cross-validation); None if that is inaccurate."""
 
     @property
     def noise_is_unknown(self) -> bool:
-        """Is the loss a sum of squares, whose unit is the unknown variance of the noise?"""
+        """Whether the loss is a sum of squares, in units of an unknown noise variance."""
         return self.noise_precision is not None
 
 
@@ -219,7 +219,7 @@ NEEDS = (Objective, Rows, Factorable, Curved)
 
 
 def hints_of(objective: object) -> Hints:
-    """What the objective knows beside its loss; nothing where it has no ``hints``."""
+    """The objective's hints; empty if it has no ``hints``."""
     hints: Hints = getattr(objective, "hints", NO_HINTS)
     return hints
 
@@ -231,7 +231,7 @@ def capabilities_of(objective: Objective) -> frozenset[type]:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """One split of the data: an objective to train on, one to judge by, and the summed row weights of each."""
+    """One split of the data: an objective to train on, one to validate on, and the summed row weights of each."""
 
     train: Objective
     holdout: Objective
@@ -241,22 +241,22 @@ class Pair:
 
 @runtime_checkable
 class Examples(Rows, Protocol):
-    """An objective that gives the loss of a few of its examples cheaply, for stochastic gradients and perceptrons.
+    """An objective that computes the loss of a few of its examples cheaply, for stochastic gradients and perceptrons.
 
-    The cost depends on these examples, not on how many there are in all, nor, where each of them depends on few weights
-    (sequences, sparse rows), on the number of weights. An example counts with its row weight, as often as it is given.
+    The cost depends on these examples, not on their total number nor, if each depends on few weights (sequences, sparse
+    rows), on the number of weights. An example counts with its row weight, once per occurrence.
     """
 
     def add_gradient(self, weights: Vector, rows: NDArray[np.intp], out: Vector, scale: float = 1.0) -> float:
         """The summed loss of these examples; ``scale`` times its gradient is added to ``out``.
 
-        Only the entries of ``support`` are touched. All weights are read before: ``out`` may be the weights themselves.
+        Only the entries of ``support`` are changed. All weights are read first: ``out`` may be the weights themselves.
         """
         ...
 
     def support(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The weights that the loss of these examples depends on, in rising order.
+        """The weights that the loss of these examples depends on, in ascending order.
 
-        A penalty on all weights is then as cheap: shrink these by what they have missed since they were last touched.
+        This keeps a penalty on all weights cheap: apply the shrinkage missed since a weight was last touched.
         """
         ...

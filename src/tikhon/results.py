@@ -1,4 +1,4 @@
-"""Frozen results of fits and tunings."""
+"""Immutable results of fitting and tuning."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -11,13 +11,13 @@ TuneStatus: TypeAlias = Literal["converged", "max_steps", "stalled", "interrupte
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitResult:
-    """The answer of a solver: minimise loss + 1/2 sum strength w^2 with the strengths given."""
+    """The result of a solver: the minimiser of loss + 1/2 sum strength w^2 at given strengths."""
 
     weights: Vector
     loss: float  # without the penalty
     value: float  # with it
     residual: float  # norm of the gradient over its norm at the best constant prediction
-    relative_gap: float  # (value - optimum) / value: at most, or about
+    relative_gap: float  # (value - optimum) / value: an upper bound or an estimate
     gap_is_bound: bool  # False: ``relative_gap`` is an estimate
     n_iter: int
     n_passes: int  # evaluations of the loss and its gradient
@@ -28,13 +28,13 @@ class FitResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """One step of a tuner. ``criterion`` is what the tuner lowers: a held-out loss, a negative log posterior."""
+    """One step of a tuner. ``criterion`` is what the tuner minimises, such as held-out loss or negative log posterior."""
 
     number: int
     strengths: Vector  # one per group, fixed ones included
     criterion: float
-    gradient_norm: float | None = None  # in theta, its largest entry; ``direct``: in the weights, relative
-    residual: float = 0.0  # worst of the fits and linear solves made for this step
+    gradient_norm: float | None = None  # largest entry, in theta; ``direct``: relative, in the weights
+    residual: float = 0.0  # worst over the fits and linear solves of this step
     n_iter: int = 0  # solver iterations spent on this step
     n_passes: int = 0  # evaluations of the loss and its gradient, over all splits
     n_products: int = 0  # Hessian-vector products, over all splits
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TuneResult:
-    """What a tuner found and how."""
+    """What a tuner found, and how."""
 
     tuner: str
     strengths: dict[str, float]  # by group name, as used for ``weights``
@@ -56,13 +56,15 @@ class TuneResult:
     status: TuneStatus
     reason: str
     worst_residual: float
-    relative_gap: float  # of the final fit: (objective - optimum) / objective is at most, or about, this
+    relative_gap: float  # of the final fit: (objective - optimum) / objective, an upper bound or an estimate
     gap_is_bound: bool  # False: ``relative_gap`` is an estimate
     trace: tuple[Step, ...]
     n_fits: int
     seconds: float
-    notes: tuple[str, ...] = ()  # folds that shrank, strengths carried over how, grids that widened ...
-    warnings: tuple[str, ...] = ()  # a bound was hit, weights vanished ...: estimators turn them into TuningWarning
+    notes: tuple[str, ...] = ()  # folds that shrank, how strengths were carried over, widened grids ...
+    warnings: tuple[
+        str, ...
+    ] = ()  # a strength at a bound, weights shrunk to 0 ...: estimators raise them as TuningWarning
     extras: dict[str, Any] = field(default_factory=dict)  # noise_variance, grid curve ...: plain numbers and lists
 
     @property
@@ -70,7 +72,7 @@ class TuneResult:
         return self.status == "converged"
 
     def summary(self) -> str:
-        """One line for people."""
+        """A one-line summary."""
         criterion = "" if self.criterion is None else f", {self.criterion_name} {self.criterion:.6g}"
         return (
             f"{self.tuner}: {self.status} ({self.reason}) after {len(self.trace)} steps, {self.n_fits} fits, "
@@ -78,7 +80,7 @@ class TuneResult:
         )
 
     def _pooled(self) -> str:
-        """How far the groups departed from the common strength, where they could."""
+        """How far the strengths of the groups depart from the common one, if they were pooled."""
         pooling = self.extras.get("pooling")
         if pooling is None or self.criterion is None:
             return ""

@@ -1,7 +1,7 @@
-"""Conformance suites that anyone can run on a model or a tuner of their own.
+"""Conformance tests for your own models and tuners.
 
-``check_objective`` tests derivatives at random points in random directions, ``check_tuner`` the promises that every
-tuner makes, ``check_hypergradient`` an implicit gradient against refits. All raise AssertionError with the figures.
+``check_objective`` tests derivatives at random points in random directions, ``check_tuner`` the guarantees that every
+tuner gives, ``check_hypergradient`` an implicit gradient against refits. All raise AssertionError with the numbers.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ def check_objective(objective: Objective, rng: np.random.Generator, *, scale: fl
     """Check an objective at random weights of the given scale.
 
     (a) gradient . v against fourth-order differences of the loss; (b) Hessian products against differences of
-    gradients; (c) u.Hv = v.Hu; (d) v.Hv >= 0 if convex; (e) weights are not modified and the same call gives the same
-    bits; (f) a factorisation, where there is one, solves the penalised system; (g) row weights of 0 and 2 mean what
-    they should, where there are rows and the loss is convex.
+    gradients; (c) u.Hv = v.Hu; (d) v.Hv >= 0 if convex; (e) weights are not modified and repeated calls are
+    bit-identical; (f) a factorisation, if there is one, solves the penalised system; (g) row weights of 0 and 2 have
+    the right effect, if there are rows and the loss is convex.
     """
     can = capabilities_of(objective)
     for _ in range(DIRECTIONS):
@@ -61,7 +61,7 @@ def _check_gradient(objective: Objective, weights: Vector, v: Vector, slope: flo
 
     h = 1e-3
     difference = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
-    # The error of the differences: h^4 of truncation, and rounding of the loss over h.
+    # Error of the differences: truncation of order h^4, and rounding of the loss divided by h.
     tolerance = 1e-6 * abs(difference) + 1e-12 * (abs(loss(0.0)) + 1.0) / h
     assert abs(slope - difference) <= tolerance, f"gradient . v = {slope}, differences give {difference}"
 
@@ -82,13 +82,13 @@ def _check_factor(objective: Factorable, weights: Vector, v: Vector, rng: np.ran
     x = objective.factorise(weights, strength)(v)
     back = objective.hessian_at(weights)(x) + strength * x
     error = float(np.linalg.norm(back - v) / np.linalg.norm(v))
-    assert error <= 1e-8, f"factorise solves its system with relative error {error:.1e}"
+    assert error <= 1e-8, f"the solution by factorise has relative error {error:.1e}"
 
 
 def _check_rows(objective: Rows, rng: np.random.Generator, scale: float) -> None:
     weights = scale * rng.normal(size=objective.n_weights)
     ones, part = np.ones(objective.n_rows), (rng.random(objective.n_rows) < 0.5).astype(float)
-    if not objective.is_convex:  # a logarithm of a sum is not additive
+    if not objective.is_convex:  # the logarithm of a sum is not additive
         return
     whole, left, right = (objective.reweighted(w).loss_gradient(weights) for w in (ones, part, ones - part))
     np.testing.assert_allclose(left[0] + right[0], whole[0], rtol=1e-9, err_msg="parts do not add up to the whole")
@@ -99,7 +99,7 @@ def _check_rows(objective: Rows, rng: np.random.Generator, scale: float) -> None
 
 @dataclass(frozen=True, eq=False)
 class HypergradientCheck:
-    """Slopes of held-out loss in random directions of theta: implicit, and by differences of refits."""
+    """Derivatives of held-out loss in random directions of theta: implicit, and by differences of refits."""
 
     theta: Vector
     implicit: tuple[float, ...]
@@ -123,14 +123,14 @@ def check_hypergradient(
 ) -> HypergradientCheck:
     """Compare the implicit gradient at ``theta`` (random unless given) with central differences of refits.
 
-    Refits are by Newton's method to the limit of precision: differences through a loose solver are mostly noise.
+    Refits use Newton's method to the limit of precision: differences through an inexact solver are mostly noise.
     """
     rng = np.random.default_rng(seed)
     n_learned = int(problem.groups.learned.sum())
     theta = rng.normal(size=n_learned) if theta is None else theta
     sharp = (
         Newton() if prefers_factors(problem.pairs[0].train) else NewtonCG()
-    )  # by Newton's method, whatever was chosen
+    )  # Newton's method, whatever solver was chosen
     problem = replace(problem, solver=sharp)
     found = hypergradient(problem, theta, accuracy=1e-11)
     implicit, refitted = [], []
@@ -148,11 +148,11 @@ def check_hypergradient(
 
 
 def check_tuner(make: Callable[[str | None], Tuner], problem: Problem, checkpoint: str | None = None) -> TuneResult:
-    """Check the promises of a tuner on a problem; ``make(checkpoint)`` builds it.
+    """Check the guarantees of a tuner on a problem; ``make(checkpoint)`` builds it.
 
-    Strengths are finite, not negative and named after the groups; fixed ones are kept; the weights are a minimum at these
-    strengths; ``on_step`` saw every step of the trace; the same call gives the same bits; and with a checkpoint, a run
-    stopped early, in the middle, late or not at all, and started again, ends with the same bits and the same trace.
+    Strengths are finite, non-negative and named after the groups; fixed ones are kept; the weights are a minimum at these
+    strengths; ``on_step`` receives every step of the trace; repeated calls are bit-identical; and with a checkpoint, a run
+    stopped early, in the middle, late or not at all, and then resumed, ends with the same bits and the same trace.
     """
     seen: list[Step] = []
     result = make(None).tune(replace(problem, on_step=seen.append))
@@ -167,7 +167,7 @@ def check_tuner(make: Callable[[str | None], Tuner], problem: Problem, checkpoin
     assert result.n_fits >= 1
     _check_minimum(problem, groups, strengths, result)
     repeated = make(None).tune(problem)
-    assert np.array_equal(repeated.weights, result.weights), "the same call gives other bits"
+    assert np.array_equal(repeated.weights, result.weights), "a second call gives other bits"
     if checkpoint is not None:
         _check_resume(make, problem, checkpoint, result)
     return result
@@ -180,7 +180,7 @@ def _check_minimum(problem: Problem, groups: Groups, strengths: Vector, result: 
     left = gradient + groups.expand(strengths) * result.weights
     scale = np.linalg.norm(problem.objective.loss_gradient(np.zeros_like(result.weights))[1])
     assert np.linalg.norm(left) <= 1e-6 * scale, (
-        f"the weights are no minimum: residual {np.linalg.norm(left) / scale:.1e}"
+        f"the weights are not a minimum: residual {np.linalg.norm(left) / scale:.1e}"
     )
 
 
@@ -193,12 +193,12 @@ def _check_resume(make: Callable[[str | None], Tuner], problem: Problem, checkpo
     for last in sorted({2, n_steps // 2, n_steps - 1, n_steps} - {0}):
         path = f"{checkpoint}.{last}"
         _stopped(make(path), problem, last)
-        for _ in range(2):  # the second time the checkpoint is that of a finished run
+        for _ in range(2):  # the second time, from the checkpoint of a finished run
             resumed = make(path).tune(problem)
             assert np.array_equal(resumed.weights, whole.weights), (
-                f"stopped after step {last}, a run ends with other bits"
+                f"a run resumed after step {last} ends with other bits"
             )
-            assert len(resumed.trace) == n_steps, f"stopped after step {last}, a resumed run has another trace"
+            assert len(resumed.trace) == n_steps, f"a run resumed after step {last} has another trace"
 
 
 def _stopped(tuner: Tuner, problem: Problem, last: int) -> None:

@@ -1,8 +1,8 @@
-"""The one pool of threads: ordered maps that Ctrl-C cannot leave hanging.
+"""The one thread pool: ordered maps that Ctrl-C cannot deadlock.
 
-Python raises ``KeyboardInterrupt`` between any two instructions of the main thread, also right after a lock of the standard
-library's pool has been taken and before the ``with`` statement that would release it. The workers then wait for that lock
-forever. So the pool holds Ctrl-C back while it hands out tasks and collects results, and raises it in between.
+Python may raise ``KeyboardInterrupt`` between any two instructions of the main thread, even right after a lock of the standard
+library's pool has been acquired and before the ``with`` statement that would release it. The workers then wait for that lock
+forever. So the pool defers Ctrl-C while it submits tasks and collects results, and raises it in between.
 """
 
 import os
@@ -17,18 +17,18 @@ from typing import Any, Self, TypeVar
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-POLL_SECONDS = 0.05  # how late Ctrl-C may be noticed
+POLL_SECONDS = 0.05  # the longest delay before Ctrl-C is noticed
 
 
 def available_cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _InterruptsHeldBack:
-    """Within this context Ctrl-C is counted; ``KeyboardInterrupt`` is raised at its end.
+    """Counts Ctrl-C within this context and raises ``KeyboardInterrupt`` at its end.
 
-    Only the main thread receives signals, and a handler of the user's own is left alone.
+    Only the main thread receives signals, and a user's own handler is left in place.
     """
 
     def __enter__(self) -> Self:
@@ -54,8 +54,8 @@ class _InterruptsHeldBack:
 class ThreadPool:
     """Maps over threads with results in order, so that sums do not depend on timing.
 
-    Functions should release the GIL. With one thread they are called in this one. When the context is left, tasks that have
-    not begun are dropped and running ones are waited for; a second Ctrl-C leaves them behind.
+    Functions should release the GIL. With one thread they run in the calling thread. On leaving the context, tasks that have
+    not started are cancelled and running ones are waited for; a second Ctrl-C abandons them.
 
     >>> with ThreadPool(2) as pool:
     ...     pool.map(abs, [-1, 2, -3])
@@ -83,12 +83,12 @@ class ThreadPool:
                 self._executor.shutdown()
 
     def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-        """What the function makes of each item."""
+        """The results of the function for all items, in order."""
         items = list(items)
         return list(self.in_order(function, items, len(items)))
 
     def in_order(self, function: Callable[[Item], Found], items: Iterable[Item], ahead: int) -> Iterator[Found]:
-        """The same one by one, as soon as they are known; ``ahead`` bounds the tasks under way, and so memory."""
+        """The same, one by one, as soon as they are available; ``ahead`` bounds the tasks in flight, and so memory."""
         if self._executor is None:
             yield from map(function, items)
             return
@@ -112,7 +112,7 @@ def _is_done(future: Future[Any]) -> bool:
 
 
 def _result(started: deque[Future[Found]]) -> Found:
-    """That of the first; it stays among those started until it is known."""
+    """The first result; its task stays in ``started`` until it is done."""
     first = started[0]
     with _InterruptsHeldBack() as interrupts:
         while not first.done() and not interrupts.count:

@@ -96,7 +96,7 @@ def test_an_interrupted_run_says_how_to_go_on(run, tmp_path, monkeypatch):
     outcome = run("reproduce", "count", "--out", tmp_path, "--quick", "--jobs", 2)
     assert outcome.code == 130
     assert (
-        outcome.err == f"tikhon: interrupted; what was finished is in {tmp_path}; the same command goes on from there\n"
+        outcome.err == f"tikhon: interrupted; finished results are in {tmp_path}; the same command resumes from there\n"
     )
 
 
@@ -141,7 +141,7 @@ def test_control_c_ends_with_130_and_keeps_what_was_found(tmp_path):
         process.communicate()
     assert process.returncode == 130, err
     assert err.splitlines()[-1].startswith("tikhon: interrupted; the best so far is in ")
-    assert f"goes on from {steps}" in err
+    assert f"resumes from {steps}" in err
     assert tikhon.load(model).tuning_.status == "interrupted"
 
 

@@ -134,7 +134,7 @@ def test_warnings_are_short_lines_with_the_columns_of_the_file(run, sample, tmp_
 BAD_TABLES = {
     "ragged": ("a,b,label\n1,2,x\n3,y\n", ["line 3", "2 fields", "header has 3"]),
     "no target": ("a,b,Label\n1,2,x\n", ["'label'", "columns are 'a', 'b', 'Label'", "did you mean 'Label'"]),
-    "text": ("a,b,label\n1,2,x\n3,four,y\n5,6,x\n", ["line 3", "column 'b'", "'four'", "number is due"]),
+    "text": ("a,b,label\n1,2,x\n3,four,y\n5,6,x\n", ["line 3", "column 'b'", "'four'", "number is needed"]),
     "text column": ("a,city,label\n1,Rome,x\n2,Oslo,y\n", ["column 'city'", "holds text", "leave the column out"]),
     "empty": ("", ["empty"]),
     "header only": ("a,b,label\n", ["no row"]),
@@ -177,7 +177,7 @@ def test_text_target_for_a_regression_is_named(run, tmp_path):
         (["--strength", "all=1", "--strength", "all=2"], ["'all' twice"]),
         (["--groups", "both"], ["'both'", "prefix"]),
         (["--groups", "missing.json"], ["missing.json", "no such file"]),
-        (["--cv", "5", "--validation-fraction", "0.3"], ["exclude each other"]),
+        (["--cv", "5", "--validation-fraction", "0.3"], ["mutually exclusive"]),
         (["--validation-fraction", "1.5"], ["1.5"]),
         (["--cv", "1"], ["--cv"]),
         (["--tuner", "guess"], ["guess", "gradient"]),
@@ -229,8 +229,8 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(run, train, tm
     monkeypatch.setattr(tikhon.cli.fit, "_read", None)  # reading would fail
     run(*fit_arguments(train, tmp_path / "no" / "model")).assert_refused("no directory")
     run(*fit_arguments(train, tmp_path)).assert_refused("is a directory")
-    run(*fit_arguments(train, train)).assert_refused("is the file that is read")
-    run(*fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "m")).assert_refused("named for two outputs")
+    run(*fit_arguments(train, train)).assert_refused("is also an input")
+    run(*fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "m")).assert_refused("given for two outputs")
 
 
 def test_cut_gzip_is_refused(run, train, tmp_path):
@@ -247,7 +247,7 @@ def test_interrupt_before_anything_was_found(run, train, tmp_path, monkeypatch):
     outcome = run(*fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "steps"))
     assert outcome.code == 130
     assert outcome.err.startswith("tikhon: interrupted; no model was written")
-    assert f"goes on from {tmp_path / 'steps'}" in outcome.err
+    assert f"resumes from {tmp_path / 'steps'}" in outcome.err
     assert listing(tmp_path) == ["train.csv"]
 
 

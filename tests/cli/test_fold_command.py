@@ -147,14 +147,14 @@ def test_constraints_by_name_and_in_order(run, folder, fasta, tmp_path):
     ("text", "said"),
     [
         ("..........\n", ("bad: has 1 structures", "more sequences")),
-        ("..........\n" * 3, ("bad, line 2", "10 marks", "13 letters")),
-        ("?\n" * 4, ("bad, line 1", "1 marks")),
+        ("..........\n" * 3, ("bad, line 2", "10 characters", "13 letters")),
+        ("?\n" * 4, ("bad, line 1", "1 characters")),
         (">four\n....\n", ("bad, line 1: four", "no sequence")),
         (">one\nGGGAAAACCA\n..........\n", ("bad, line 1: one has another sequence",)),
-        (">one\n..........\n>one\n..........\n", ("line 3: one is there twice",)),
+        (">one\n..........\n>one\n..........\n", ("line 3: one occurs twice",)),
         (">one\nGGGAAAACCC\n", ("one has no structure",)),
-        (">one\n((......).\n", ("bad, line 1: one", "'(' at position 1 that nothing closes")),
-        (">one\n[[......].\n", ("bad, line 1: one", "'[' at position 1 that nothing closes")),
+        (">one\n((......).\n", ("bad, line 1: one", "'(' at position 1 without a closing bracket")),
+        (">one\n[[......].\n", ("bad, line 1: one", "'[' at position 1 without a closing bracket")),
         (">one\n(......).x\n", ("bad, line 1: one", "'x'")),
         (">one\n....|.....\n", ("bad, line 1: one says that A at 5 pairs", "write '?'")),
         (">one\n...(..)...\n", ("bad, line 1: one pairs A at 4 with A at 7", "write '?'")),
@@ -226,12 +226,12 @@ def test_drawings_that_are_refused(run, folder, fasta, tmp_path):
         (b">a\n", ("bad.fa, line 1: a has no sequence",)),
         (b"", ("bad.fa: holds no sequences",)),
         (b"\n \n", ("bad.fa: holds no sequences",)),
-        (b">a\nACGU\n(.)\n", ("bad.fa, line 1: a has 4 letters and a structure of 3",)),
-        (b">a\nACGU\n(..)\nAC\n", ("bad.fa, line 4: a goes on after its structure",)),
-        (b">a\nAC\xffU\n", ("bad.fa, line 2: is not text in UTF-8", "0xff")),
+        (b">a\nACGU\n(.)\n", ("bad.fa, line 1: a has 4 letters, but its structure has 3",)),
+        (b">a\nACGU\n(..)\nAC\n", ("bad.fa, line 4: a continues after its structure",)),
+        (b">a\nAC\xffU\n", ("bad.fa, line 2: is not UTF-8 text", "0xff")),
         (b"\x00\x01\x02", ("bad.fa, line 1: sequence 1 has '\\x00' at position 1",)),
         (b"1 G 2\n2 C 3\n3 C 2\n", ("bad.fa, line 1: letter 1 has the partner 2, but letter 2",)),
-        (gzip.compress(b">a\nACGU\n" * 500, mtime=0)[:-9], ("bad.fa: the gzip file is cut",)),
+        (gzip.compress(b">a\nACGU\n" * 500, mtime=0)[:-9], ("bad.fa: the gzip file is truncated",)),
         (b"....\n", ("bad.fa, line 1: sequence 1 has no sequence",)),
     ],
 )
@@ -250,15 +250,15 @@ def test_other_mistakes_are_refused(run, folder, fasta, known, tmp_path):
     run("fold", "predict", fasta, "-m", tmp_path).assert_refused("is a directory")
     run("fold", "predict", fasta, "-m", fasta).assert_refused("some.fa, line 1", "a name and a value")
     few = written(tmp_path / "few.params", "base_pair_AU 1\n")
-    run("fold", "predict", fasta, "-m", few).assert_refused("few.params: lacks weight", "707 in all")
+    run("fold", "predict", fasta, "-m", few).assert_refused("few.params: lacks weight", "707 in total")
     run("fold", "predict", fasta, "-m", folder.file, "--gamma", 0).assert_refused("--gamma 0.0")
     run("fold", "predict", fasta, "-m", folder.file, "--samples", 2).assert_refused("--method sample")
-    run("fold", "predict", fasta, "-m", folder.file, "-o", fasta).assert_refused("is the file that is read")
+    run("fold", "predict", fasta, "-m", folder.file, "-o", fasta).assert_refused("is also an input")
     run("fold", "predict", fasta, "-m", folder.file, "-o", tmp_path / "no" / "o").assert_refused("no directory")
     run("fold", "predict", fasta, "-m", folder.file, "--constraints", "-").assert_refused("stdin is for sequences")
     run("fold", "eval", fasta, "-m", folder.file).assert_refused("some.fa, line 1: one has no structure")
     run("fold", "fit", fasta, "-m", tmp_path / "m").assert_refused("some.fa, line 1: one has no structure")
-    run("fold", "fit", known, "-m", known).assert_refused("is the file that is read")
+    run("fold", "fit", known, "-m", known).assert_refused("is also an input")
     run("fold", "fit", known, "-m", tmp_path / "m", "--export-parameters", tmp_path / "m").assert_refused("two outputs")
     run("fold", "fit", known, "-m", tmp_path / "m", "--cv", 2, "--validation-fraction", 0.5).assert_refused("give one")
     run("fold", "fit", known, "-m", tmp_path / "m", "--tuner", "none", "--strength", "x=1").assert_refused("'x'")
@@ -275,7 +275,7 @@ def test_other_mistakes_are_refused(run, folder, fasta, known, tmp_path):
 def test_a_long_sequence_is_refused_before_any_work(run, folder, fasta, tmp_path):
     path = written(tmp_path / "long.fa", f">short\nACGU\n>long\n{'ACGU' * 5000}\n")
     refused = run("fold", "predict", path, "-m", folder.file)
-    refused.assert_refused("long.fa, line 3: long has 20,000 letters", "GB", "--longest 6000 refuses it")
+    refused.assert_refused("long.fa, line 3: long has 20,000 letters", "GB", "--longest 6000 is the limit")
     run("fold", "predict", fasta, "-m", folder.file, "--longest", 12).assert_refused(
         "two has 13 letters", "--longest 12"
     )
@@ -305,7 +305,7 @@ def test_letters_that_are_not_known_are_counted_once(run, folder, tmp_path):
     out = run("fold", "predict", path, "-m", folder.file)
     assert out.code == 0
     assert out.err == (
-        "tikhon: warning: letters that are not A, C, G or U: 6; they pair with nothing and add nothing\n"
+        "tikhon: warning: letters other than A, C, G and U: 6; they pair with nothing and have score 0\n"
     )
 
 
@@ -419,14 +419,11 @@ def test_molecules_that_are_left_out_are_named(run, tmp_path):
     path = written(tmp_path / "k.dbn", f">good\nGGGAAACCC\n(((...)))\n{near}{knot}")
     out = run("fold", "fit", path, "-m", tmp_path / "m", "--tuner", "none", "--least-hairpin", 3)
     assert out.code == 0
-    assert "1 of 3 structures cannot be learned from and are left out: near (letters 1 and 2" in out.err
-    assert "other brackets than ( and ): 1; pseudoknots are read as unpaired" in out.err
+    assert "1 of 3 structures cannot be used for training and are left out: near (letters 1 and 2" in out.err
+    assert "brackets other than ( and ): 1; pseudoknots are read as unpaired" in out.err
     scored = run("fold", "eval", path, "-m", tmp_path / "m", "--json")
     assert scored.json["with_log_loss"] == 2
-    assert (
-        scored.err
-        == "tikhon: warning: pairs drawn with other brackets than ( and ): 1; pseudoknots are read as unpaired\n"
-    )
+    assert scored.err == "tikhon: warning: pairs in brackets other than ( and ): 1; pseudoknots are read as unpaired\n"
 
 
 def test_scores_are_what_their_definitions_say(run, folder, tmp_path):
@@ -469,7 +466,7 @@ def test_an_interrupt_keeps_the_best_and_the_same_command_goes_on(run, known, tm
         outcome = run(*arguments)
     assert outcome.code == 130
     assert "the best so far is in" in outcome.err
-    assert f"goes on from {steps}" in outcome.err
+    assert f"resumes from {steps}" in outcome.err
     assert tikhon.load(out).tuning_.status == "interrupted"
     assert run(*arguments).code == 0
     assert run("fold", "fit", known, "-m", tmp_path / "whole", "--tuner", "mm").code == 0

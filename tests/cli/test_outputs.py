@@ -23,13 +23,13 @@ def test_outputs_are_compared_as_files_not_as_texts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     for other in (tmp_path / "m", Path("here/../m")):  # before there is such a file
-        with pytest.raises(InputError, match="named for two outputs"):
+        with pytest.raises(InputError, match="given for two outputs"):
             claim_outputs([Path("m"), other], [])
     (tmp_path / "m").write_text("")
     os.link(tmp_path / "m", tmp_path / "linked")
-    with pytest.raises(InputError, match="named for two outputs"):
+    with pytest.raises(InputError, match="given for two outputs"):
         claim_outputs([Path("m"), Path("linked")], [])
-    with pytest.raises(InputError, match="is the file that is read"):
+    with pytest.raises(InputError, match="is also an input"):
         claim_outputs([Path("linked")], [Path("m")])
     claim_outputs([Path("m"), Path("n")], [Path("here")])
 
@@ -39,7 +39,7 @@ def test_no_file_of_a_directory_that_is_read_is_written(run, tmp_path, command):
     content = ">a\nGGGAAAUCCC\n(((....)))\n"
     (tmp_path / "a.fa").write_text(content)
     option = "-o" if command == "predict" else "-m"
-    run("fold", command, tmp_path, option, tmp_path / "a.fa").assert_refused("a.fa", "is the file that is read")
+    run("fold", command, tmp_path, option, tmp_path / "a.fa").assert_refused("a.fa", "is also an input")
     assert (tmp_path / "a.fa").read_text() == content
 
 

@@ -79,7 +79,7 @@ def test_predictions_are_those_of_python_and_scores_those_of_conlleval(run, trai
     told = run("tag", "eval", model, test, "--json").json
     assert told["accuracy"] == scores.accuracy
     assert told["chunks"][-1]["F1 %"] == pytest.approx(100 * scores.all.f1)
-    assert f"{100 * scores.accuracy:.2f} % right" in run("tag", "eval", model, test).out
+    assert f"{100 * scores.accuracy:.2f} % correct" in run("tag", "eval", model, test).out
 
 
 def test_labels_are_not_needed_to_predict(run, model, tmp_path):
@@ -123,7 +123,7 @@ def test_bad_input_is_refused_in_one_line(run, train, model, tmp_path):
     run("tag", "fit", ragged, "-m", tmp_path / "m").assert_refused("ragged.tsv, line 2", "2 columns")
     run("tag", "fit", one, "-m", tmp_path / "m").assert_refused("one.tsv, line 1", "1 column")
     run("tag", "fit", tmp_path / "none", "-m", tmp_path / "m").assert_refused("no such file")
-    run("tag", "fit", train, "-m", train).assert_refused("is the file that is read")
+    run("tag", "fit", train, "-m", train).assert_refused("is also an input")
     template = tmp_path / "template"
     template.write_text("U00:%x[0,7]\n")
     run("tag", "fit", train, "-m", tmp_path / "m", "--template", template).assert_refused("line 1", "column 7")

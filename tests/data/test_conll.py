@@ -49,8 +49,8 @@ def test_an_empty_field_between_tabs_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a O\nb\n", r"train.tsv, line 2: has 1 column where the lines before have 2"),
-        ("a O\n\nb c O\n", r"line 3: has 3 columns where the lines before have 2"),
+        ("a O\nb\n", r"train.tsv, line 2: has 1 column, but the lines before have 2"),
+        ("a O\n\nb c O\n", r"line 3: has 3 columns, but the lines before have 2"),
         ("\n \n", "holds no tokens"),
         ("", "holds no tokens"),
         (b"a O\n\xff\xfe O\n", "line 2: is not UTF-8 text .byte 1"),
@@ -63,7 +63,7 @@ def test_bad_files_are_refused_with_the_place(text, message, tmp_path):
 
 def test_cut_and_missing_files_are_refused(tmp_path):
     cut = written(tmp_path, gzip.compress(TEXT.encode() * 100)[:-20], "cut.gz")
-    with pytest.raises(FileFormatError, match="cut or damaged"):
+    with pytest.raises(FileFormatError, match="truncated or damaged"):
         read_conll(cut)
     with pytest.raises(InputError, match="there is no such file"):
         read_conll(tmp_path / "none.tsv")

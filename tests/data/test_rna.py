@@ -50,12 +50,12 @@ def test_pairs_that_cross_are_left_out_and_counted():
 @pytest.mark.parametrize(
     ("structure", "said"),
     [
-        ("(()", "'\\(' at position 1 that nothing closes"),
-        ("())", "'\\)' at position 3 that nothing opens"),
+        ("(()", "'\\(' at position 1 without a closing bracket"),
+        ("())", "'\\)' at position 3 without an opening bracket"),
         ("(.!)", "'!' at position 3: write '.', '\\(', '\\)', or brackets"),
-        ("(.x)", "'x' at position 3 that nothing opens"),
-        ("<.(>)<", "'<' at position 6 that nothing closes"),
-        ("GGAACC", "'[GAC]' at position [0-9] that nothing closes"),
+        ("(.x)", "'x' at position 3 without an opening bracket"),
+        ("<.(>)<", "'<' at position 6 without a closing bracket"),
+        ("GGAACC", "'[GAC]' at position [0-9] without a closing bracket"),
     ],
 )
 def test_structures_that_are_none(structure, said):
@@ -94,9 +94,9 @@ def test_plain_lines_are_sequences(tmp_path):
     ("text", "said"),
     [
         (">a\n>b\nACGU\n", "a has no sequence"),
-        (">a\nACGU\n((.\n", "a has 4 letters and a structure of 3"),
-        (">a\nACGU\n(..)\nACGU\n", "a goes on after its structure"),
-        ("\xff\xfe", "is not text"),
+        (">a\nACGU\n((.\n", "a has 4 letters, but its structure has 3"),
+        (">a\nACGU\n(..)\nACGU\n", "a continues after its structure"),
+        ("\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_damaged_files_say_where(tmp_path, text, said):

@@ -100,8 +100,8 @@ def test_lines_are_counted_through_quotes_and_blank_lines(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n3,4,5\n", r"line 3: 3 fields where the header has 2"),
-        ("a;b\n1;2,5\n1;2\n1;2\n", r"'2,5' is text where a number is due; write decimals with a point"),
+        ("a,b\n1,2\n3,4,5\n", r"line 3: 3 fields, but the header has 2"),
+        ("a;b\n1;2,5\n1;2\n1;2\n", r"'2,5' is text, but a number is needed; write decimals with a point"),
         ("a,b\n1,1_000\n1,1\n1,1\n", r"line 2, column 'b': '1_000' is text"),
         ("a,b\n1,-inf\n", r"line 2, column 'b': the value is '-inf'"),
         ("a,b\n1, \n", r"line 2, column 'b': the field is empty"),
@@ -154,8 +154,8 @@ def test_svmlight_agrees_with_scikit_learn(tmp_path, zero_based):
     ("content", "message"),
     [
         ("", "no rows"),
-        ("1 1:2\n# note\nx 1:2\n", r"line 3: 'x' is text where the target"),
-        ("1 1:2 1:3\n", r"line 1: '1:3': the indices must rise"),
+        ("1 1:2\n# note\nx 1:2\n", r"line 3: 'x' is text, but the target"),
+        ("1 1:2 1:3\n", r"line 1: '1:3': indices must increase"),
         ("1 1:two\n", r"line 1: '1:two': the value is text"),
         ("1 1\n", r"line 1: '1' is not of the form index:value"),
         ("1 -1:2\n", r"line 1: '-1:2': the index"),
@@ -198,7 +198,7 @@ def test_any_bytes_are_read_or_refused(content):
 def test_cut_gzip(tmp_path):
     content = gzip.compress(b"a,b\n" + b"1,2\n" * 5000)
     for length in (10, 20, len(content) - 1):
-        with pytest.raises(FileFormatError, match="gzip file is cut or damaged"):
+        with pytest.raises(FileFormatError, match="gzip file is truncated or damaged"):
             read_csv(written(tmp_path, content[:length], "t.csv.gz"), columns=["a"])
 
 

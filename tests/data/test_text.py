@@ -40,7 +40,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     written(tmp_path / "text" / "imdb_train.jsonl.xz", [{"polarity": "neg", "text": "x"}])
     with pytest.raises(InputError, match=r"imdb_test\.jsonl\.xz does not exist: .* --data DIR"):
         check_texts(["imdb"], tmp_path)
-    with pytest.raises(InputError, match="'yelp' is not known; there are newsgroups20, imdb"):
+    with pytest.raises(InputError, match="unknown text set 'yelp': write one of newsgroups20, imdb"):
         load_texts("yelp", tmp_path)
 
 
@@ -56,9 +56,9 @@ def test_damage_is_told(tmp_path: Path) -> None:
     whole = path.read_bytes()
     assert len(read_json_lines(path, ("text",))["text"]) == 100
     for content, said in (
-        (whole[:-20], "cut or damaged"),
-        (b"plain text", "cut or damaged"),
-        (lzma.compress(b'{"text": "\xff"}\n'), "cut or damaged"),
+        (whole[:-20], "truncated or damaged"),
+        (b"plain text", "truncated or damaged"),
+        (lzma.compress(b'{"text": "\xff"}\n'), "truncated or damaged"),
         (lzma.compress(b""), "is empty"),
         (lzma.compress(b"{\n"), "line 1"),
     ):

@@ -57,12 +57,12 @@ def test_a_template_file_is_read_as_crfpp_reads_it(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("U00:%x[0,2]\n", r"line 1: names column 2, but tokens have 2"),
+        ("U00:%x[0,2]\n", r"line 1: uses column 2, but tokens have 2"),
         ("\nU00:%x[0,0\n", r"line 2: cannot read"),
-        ("U00\n", "names no place"),
-        ("B01:%x[0,0]\n", "only B alone"),
-        ("U1:%x[0,0]\nU1:%x[1,0]\n", "line 2: the template 'U1' is there twice"),
-        ("U1:%x[-99999,0]\n", "looks 99999 tokens away"),
+        ("U00\n", "has no macro"),
+        ("B01:%x[0,0]\n", "only a bare B"),
+        ("U1:%x[0,0]\nU1:%x[1,0]\n", "line 2: the template 'U1' occurs twice"),
+        ("U1:%x[-99999,0]\n", "an offset of 99999 tokens"),
         ("# nothing\n", "holds no templates"),
     ],
 )

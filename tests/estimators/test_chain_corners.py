@@ -45,7 +45,7 @@ def test_sequences_of_weight_zero_change_nothing():
 
 @pytest.mark.parametrize("odd", [("N", "x"), float("nan"), frozenset("N")])
 def test_labels_are_text_or_numbers(odd):
-    with pytest.raises(InputError, match="labels must be text or numbers, and None where not known"):
+    with pytest.raises(InputError, match="labels must be text or numbers, or None if unknown"):
         ChainCRF(tuner=None).fit(PLAIN, [[odd, odd]] * 6)
 
 
@@ -53,10 +53,10 @@ def test_where_every_labelling_is_forbidden_every_method_says_so():
     model = ChainCRF(tuner=None, n_jobs=1, allowed=[("A", "B")]).fit(PLAIN, LABELS)
     three = [[["w=a"]] * 3]
     for call in (model.predict, model.predict_marginals, model.predict_nbest, model.sample):
-        with pytest.raises(InputError, match="sequence 0: no labels agree"):
+        with pytest.raises(InputError, match="sequence 0: no labelling agrees"):
             call(three)
     for call in (model.score, model.log_likelihood):
-        with pytest.raises(InputError, match="sequence 0: no labels agree"):
+        with pytest.raises(InputError, match="sequence 0: no labelling agrees"):
             call(three, [["A", "B", "A"]])
     two = [[["w=a"], ["w=b"]]] * 2
     assert model.log_likelihood(two, [["A", "B"], ["B", "A"]]) == -np.inf
@@ -73,7 +73,7 @@ def test_values_whose_squares_overflow_are_refused(value):
 
 
 def test_rules_are_lists_and_changed_rules_are_obeyed():
-    with pytest.raises(InputError, match="allowed is a zip"):
+    with pytest.raises(InputError, match="allowed is of type zip"):
         ChainCRF(tuner=None, allowed=zip("AB", "BA", strict=True)).fit(PLAIN, LABELS)
     model = ChainCRF(tuner=None, n_jobs=1, allowed=np.array([("A", "B")])).fit(PLAIN, LABELS)
     assert model.predict(PLAIN[1:2]) == [["A", "B"]]

@@ -256,7 +256,7 @@ def test_known_labels_are_kept_and_rules_obeyed(rng):
     model.set_params(allowed=pairs)
     steps = {step for labels in model.predict(X) for step in itertools.pairwise(labels)}
     assert steps <= set(pairs)
-    with pytest.raises(InputError, match="sequence 0: no labels agree"):
+    with pytest.raises(InputError, match="sequence 0: no labelling agrees"):
         model.set_params(allowed="bio").predict([[{"word": "cat"}]], known=[["I-x"]])
 
 

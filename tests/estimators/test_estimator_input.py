@@ -112,7 +112,7 @@ def test_targets_of_the_wrong_sort(X, y, rng):
     ("weights", "message"),
     [
         (np.ones(39), "40 rows"),
-        (np.ones((40, 1)), "one weight for each"),
+        (np.ones((40, 1)), "one weight per row"),
         (-np.ones(40), "-1.0 in row 0"),
         (np.zeros(40), "zero in every row"),
         (np.where(np.arange(40) == 4, np.nan, 1), "sample_weight contains NaN.*row 4"),
@@ -244,7 +244,7 @@ def test_no_warning_where_scales_do_not_matter(kind, X, y, recwarn):
 
 @BOTH
 def test_an_end_without_convergence_is_a_warning_with_its_reason(kind, X, y):
-    with pytest.warns(ConvergenceWarning, match=r"'mm' ended without convergence: max_steps .*raise max_steps"):
+    with pytest.warns(ConvergenceWarning, match=r"'mm' did not converge: max_steps .*raise max_steps"):
         model = kind(tuner=MM(max_steps=1)).fit(X, y)
     assert model.tuning_.status == "max_steps"
 

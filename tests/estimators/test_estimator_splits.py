@@ -41,7 +41,7 @@ def test_folds_shrink_to_the_smallest_class_and_single_rows_are_never_held_out()
     found, notes = splits(5, codes)
     assert len(found) == 3
     assert notes == (
-        "cv=5 became 3 folds: the smallest class has only 3 rows",
+        "cv=5 was reduced to 3 folds: the smallest class has only 3 rows",
         "1 classes with a single row are never held out",
     )
     assert all(13 in train for train, _ in found)
@@ -51,7 +51,7 @@ def test_folds_shrink_to_the_smallest_class_and_single_rows_are_never_held_out()
 def test_folds_shrink_to_the_number_of_rows():
     found, notes = splits(5, n_rows=3)
     assert len(found) == 3
-    assert notes == ("cv=5 became 3 folds: the data has only 3 rows",)
+    assert notes == ("cv=5 was reduced to 3 folds: the data has only 3 rows",)
 
 
 @pytest.mark.parametrize("cv", [4, None])
@@ -139,10 +139,10 @@ def test_masks_name_rows_too():
         ([([0, 1],)], "not a pair"),
         ([([0, 1], [12])], "outside 0 to 11"),
         ([([-1, 1], [2])], "outside 0 to 11"),
-        ([([0.5], [2])], "whole numbers"),
+        ([([0.5], [2])], "row numbers"),
         ([([0, 1], [])], "no hold-out rows"),
         ([([], [1])], "no training rows"),
-        ([([0, 2], [1])], "trains without class number 1"),
+        ([([0, 2], [1])], "no training rows of class number 1"),
         (GroupKFold(2), "cannot split these data"),
     ],
 )
@@ -185,7 +185,7 @@ def test_estimators_pass_notes_on_and_ignore_cv_where_nothing_is_held_out(rng):
     X, y = rng.normal(size=(30, 3)), np.repeat([0, 1], [26, 4])
     X[:, 0] += 2 * y
     model = LogisticRegression(cv=9).fit(X, y)
-    assert "cv=9 became 4 folds: the smallest class has only 4 rows" in model.tuning_.notes
+    assert "cv=9 was reduced to 4 folds: the smallest class has only 4 rows" in model.tuning_.notes
     assert LogisticRegression(tuner="mm", cv="not looked at").fit(X, y).tuning_.tuner == "mm"
 
 

@@ -78,18 +78,18 @@ def left_out():
 CASES = {
     scales: [(TuningWarning, "columns of very different scale")],
     light_rows: [(TuningWarning, "sample weights sum to 0.06")],
-    no_convergence: [(ConvergenceWarning, "'mm' ended without convergence: max_steps")],
+    no_convergence: [(ConvergenceWarning, "'mm' did not converge: max_steps")],
     border: [(TuningWarning, "at the border of the grid")],
     several: [
         (TuningWarning, "columns of very different scale"), (TuningWarning, "sample weights sum to 0.06"),
         (TuningWarning, "at the border of the grid"),
     ],
     memory: [(TuningWarning, "GiB are free")],
-    chain_without_convergence: [(ConvergenceWarning, "'mm' ended without convergence: max_steps")],
-    letters: [(UserWarning, "letters that are not A, C, G or U: 1")],
+    chain_without_convergence: [(ConvergenceWarning, "'mm' did not converge: max_steps")],
+    letters: [(UserWarning, "letters other than A, C, G and U: 1")],
     pseudoknots: [(UserWarning, "pseudoknots are read as unpaired")],
-    unknown_pairs: [(UserWarning, "pairs of y that the model does not know")],
-    left_out: [(UserWarning, "1 of 4 structures cannot be learned from")],
+    unknown_pairs: [(UserWarning, "pairs of y that the model does not allow")],
+    left_out: [(UserWarning, "1 of 4 structures cannot be used for training")],
 }  # fmt: skip
 
 
@@ -151,6 +151,6 @@ def test_warnings_of_predictions_point_to_the_users_line():
         (chain.predict, [[["new"]]]), (chain.predict_marginals, [[["new"]]]), (folder.predict, ["GGNAAACC"]),
         (folder.log_partition, ["GGNAAACC"]),
     ):  # fmt: skip
-        with pytest.warns(UserWarning, match="no token has a feature|not A, C, G or U") as caught:
+        with pytest.warns(UserWarning, match="no token has a feature|other than A, C, G and U") as caught:
             called(predict, data)
         assert [(w.filename, w.lineno) for w in caught] == [(__file__, called.__code__.co_firstlineno + 2)]

@@ -57,7 +57,7 @@ def test_splitters_see_the_data_as_they_were_given(X):
     np.testing.assert_array_equal(splitter.seen[0], X + 1e4)
     np.testing.assert_array_equal(splitter.seen[1], y)
     Ridge(tuner="grid", cv=StratifiedKFold(4)).fit(X, y)
-    with pytest.raises(InputError, match=r"give its splits: cv=list\(splitter.split\(X, y, groups\)\)"):
+    with pytest.raises(InputError, match=r"pass its splits: cv=list\(splitter.split\(X, y, groups\)\)"):
         Ridge(tuner="grid", cv=GroupKFold(3)).fit(X, y)
 
 

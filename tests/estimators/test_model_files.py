@@ -175,7 +175,7 @@ def test_files_of_other_kinds_versions_and_models(X, tmp_path):
     with pytest.raises(FileFormatError, match="checkpoint file"):
         tikhon.load(path)
     write_file(path, kind="model", version=1, header=header | {"estimator": "Lasso"}, arrays=arrays)
-    with pytest.raises(FileFormatError, match="'Lasso' model; this tikhon knows LogisticRegression, Ridge"):
+    with pytest.raises(FileFormatError, match="'Lasso'; this version of tikhon supports LogisticRegression, Ridge"):
         tikhon.load(path)
     del arrays["coef"]
     write_file(path, kind="model", version=1, header=header, arrays=arrays)

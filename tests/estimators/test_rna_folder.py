@@ -100,7 +100,7 @@ def test_the_packaged_model_takes_parameters():
 @pytest.mark.parametrize("groups", ["kind", None, "separate"])
 def test_strengths_are_learned_for_groups(groups):
     model = RNAFolder(groups=groups, tuner=MM(max_steps=3)).fit
-    with pytest.warns(match=r"ended without convergence|strengths"):
+    with pytest.warns(match=r"did not converge|strengths"):
         found = model(SEQUENCES, STRUCTURES)
     assert len(found.strengths_) == {"kind": 15, None: 1, "separate": 708}[groups]
 
@@ -161,8 +161,8 @@ def test_parameter_files_keep_every_bit(model, tmp_path):
     [
         ("base_pair_AU 1 2\n", "line 1: has 3 words"),
         ("base_pair_AU x\n", "line 1: 'x' is not a finite number"),
-        ("base_pair_AU 1\nbase_pair_AU 1\n", "line 2: base_pair_AU is there twice"),
-        ("base_pair_AU 1\n", "lacks weight 'base_pair_AA' \\(707 in all\\)"),
+        ("base_pair_AU 1\nbase_pair_AU 1\n", "line 2: base_pair_AU occurs twice"),
+        ("base_pair_AU 1\n", "lacks weight 'base_pair_AA' \\(707 in total\\)"),
     ],
 )
 def test_damaged_parameter_files_say_where(tmp_path, text, said):
@@ -185,10 +185,10 @@ def test_parameter_files_of_others(data_dir):
         ([], [], "no sequences"),
         ([""], [""], "sequence 0 of X is empty"),
         (["GGQAA"], ["....."], "sequence 0 of X has 'Q' at position 3"),
-        (["GGAAC"], ["...."], "structure 0 of y has 4 marks, and its sequence 5 letters"),
-        (["GGAAC", "GAAAC"], ["....."], "X has 2 sequences and y 1 structures"),
+        (["GGAAC"], ["...."], "structure 0 of y has 4 characters, but its sequence has 5 letters"),
+        (["GGAAC", "GAAAC"], ["....."], "X has 2 sequences, but y has 1 structures"),
         (["GGAAC"], ["((..)"], "structure 0 of y: the structure has a '\\(' at position 1"),
-        ([5], ["."], "entry 0 of X is int"),
+        ([5], ["."], "entry 0 of X is of type int"),
     ],
 )
 def test_bad_input_is_named(X, y, said):
@@ -233,7 +233,7 @@ def test_sequences_that_are_too_long_say_what_they_would_take(model):
 
 
 def test_letters_that_are_not_known_are_counted(model):
-    with pytest.warns(UserWarning, match="not A, C, G or U: 2"):
+    with pytest.warns(UserWarning, match="other than A, C, G and U: 2"):
         assert model.predict(["GGGANXACCC"]) == ["(((....)))"]
 
 
@@ -246,11 +246,11 @@ def test_what_cannot_be_learned_from_is_named():
         )
     messages = " ".join(str(one.message) for one in told)
     assert (
-        "1 of 9 structures cannot be learned from and are left out: 6 (the loop that letters 1 and 38 close has 31"
+        "1 of 9 structures cannot be used for training and are left out: 6 (the loop that letters 1 and 38 close has 31"
         in messages
     )
-    assert "pairs of y that the model does not know, such as GA: 1" in messages
-    assert "drawn with other brackets than ( and ): 1" in messages
+    assert "pairs of y that the model does not allow, such as GA: 1" in messages
+    assert "in brackets other than ( and ): 1" in messages
 
 
 def test_what_is_known_in_part_must_be_possible():
@@ -267,7 +267,7 @@ def test_fold_a_loses_the_examples_that_the_original_loses(data_dir):
         RNAFolder(tuner=None, strengths=100.0, tol=0.5).fit(
             [one.sequence for one in records], [one.structure for one in records]
         )
-    assert any("4 of 75 structures cannot be learned from" in str(one.message) for one in told)
+    assert any("4 of 75 structures cannot be used for training" in str(one.message) for one in told)
 
 
 def test_weights_out_of_range_are_told(model):
@@ -309,7 +309,7 @@ def test_kinds_to_leave_out_that_make_no_sense_are_refused(without, message):
 @pytest.mark.parametrize("table", [pd.DataFrame({"s": ["GGGAAAUCCC"]}), {"s": ["GGGAAAUCCC"]}])
 def test_a_whole_table_is_refused_and_a_column_is_not(table):
     model = RNAFolder.pretrained()
-    with pytest.raises(InputError, match="give the one column"):
+    with pytest.raises(InputError, match="pass the column"):
         model.predict(table)
     assert len(model.predict(table["s"])) == 1
 
@@ -319,7 +319,7 @@ def test_what_is_not_known_is_neither_right_nor_wrong():
     (found,) = model.predict(["GGGAAAUCCC"])
     assert "(" in found
     for unknown in ("?" * 10, "|" * 10):
-        with pytest.raises(InputError, match="of no letter whether it pairs"):
+        with pytest.raises(InputError, match="has no known letter to score by"):
             model.score(["GGGAAAUCCC"], [unknown])
         assert model.score(["GGGAAAUCCC"] * 2, [unknown, "." * 10]) == 0.0
     assert model.score(["GGGAAAUCCC"], ["?" + found[1:-1] + "?"]) == 1.0

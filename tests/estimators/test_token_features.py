@@ -65,7 +65,7 @@ def test_arrays_have_columns(form, rng):
         ([[{"a": [1]}]], r"sequence 0, token 0, feature 'a': \[1\] is neither text nor a number"),
         ([[{"a": 1.0}], [{}, {"b": float("nan")}]], "sequence 1, token 1, feature 'b': the value is nan"),
         ([np.zeros((2, 3)), np.zeros((2, 4))], "sequence 1 has 4 columns, sequence 0 3"),
-        ([np.zeros((2, 3)), [["a"]]], "sequence 1 is .* all must be of one form"),
+        ([np.zeros((2, 3)), [["a"]]], "sequence 1 is .* all must have the same form"),
         ([np.zeros(3)], "sequence 0 has 1 dimensions"),
         ([np.array([[0.0, np.inf]])], "sequence 0, token 0, column 1: the value is inf"),
     ],

@@ -43,7 +43,7 @@ def test_the_page_shows_every_loss_and_all_plots(quick: tuple[DemoResult, list[s
     for row in quick[0].rows:
         assert f"{row['test loss']:.4g}" in text
     assert text.count("data:image/png") == 3 * len(cases(quick=True))
-    assert "tried was left out" in text
+    assert "All data sets that were tried are shown" in text
 
 
 def test_the_headline_counts_gains_and_losses() -> None:

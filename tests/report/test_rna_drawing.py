@@ -193,9 +193,9 @@ def test_a_long_dot_plot_has_few_lines_and_no_letters():
     ("sequence", "structure", "pairs", "message"),
     [
         ("", "", sp.csr_array((1, 1)), "the sequence is empty"),
-        ("GAC", "()", sp.csr_array((3, 3)), "3 letters and the structure 2"),
-        ("GAC", "(.(", sp.csr_array((3, 3)), r"'\(' at position 3 that nothing closes"),
-        ("GAC", ".))", sp.csr_array((3, 3)), r"'\)' at position 2 that nothing opens"),
+        ("GAC", "()", sp.csr_array((3, 3)), "3 letters, but the structure has 2"),
+        ("GAC", "(.(", sp.csr_array((3, 3)), r"'\(' at position 3 without a closing bracket"),
+        ("GAC", ".))", sp.csr_array((3, 3)), r"'\)' at position 2 without an opening bracket"),
         ("GAC", "[.]", sp.csr_array((3, 3)), r"'\[' at position 1"),
         ("GAC", "(.)", sp.csr_array((2, 3)), r"shape \(2, 3\).*3 x 3"),
         ("GAC", "(.)", sp.csr_array(([0.5], ([2], [0])), shape=(3, 3)), r"pairs\[2, 0\] is 0.5: .*row < column"),

@@ -116,5 +116,5 @@ def allowing_bounds():
     """Where data are random, a strength at its bound is news but no fault."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the strength of .* bound", TuningWarning)
-        warnings.filterwarnings("ignore", "the penalised weights shrank to nearly nothing", TuningWarning)
+        warnings.filterwarnings("ignore", "the penalised weights shrank to almost zero", TuningWarning)
         yield

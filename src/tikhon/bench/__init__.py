@@ -1,4 +1,4 @@
-"""Speed beside other libraries, as ratios from one run by ``tikhon bench``: one file each, listed here by name."""
+"""Speed compared with other libraries, as ratios measured in one run of ``tikhon bench``: one file each, listed by name."""
 
 from tikhon.bench.crf import BENCH as CRF
 from tikhon.bench.glm import BENCH as GLM

@@ -1,8 +1,8 @@
 """Chain CRFs compared with CRFsuite on CoNLL-2000 and CoNLL-2002 Spanish: same features, same penalty, same objective.
 
 The minimum f* of the penalised objective is computed first, to a certified relative gap of 1e-8. Then each library trains until
-its objective is within 1e-3 and 1e-4 of f*, relatively, and once as its users would: tikhon with its default tolerance,
-CRFsuite for 100 iterations. Each of these runs has a process of its own that is given the same Python lists of features.
+its objective is within a relative gap of 1e-3 and of 1e-4, and once with usual settings: tikhon with its default tolerance,
+CRFsuite for 100 iterations. Each run is in its own process and receives the same Python lists of features.
 """
 
 import time
@@ -26,12 +26,12 @@ from tikhon.harness.crfsuite import train
 from tikhon.harness.runner import Experiment, Plan, RowSpec
 from tikhon.harness.store import Row
 
-Curve: TypeAlias = list[tuple[float, float]]  # seconds of training, and the penalised objective reached then
+Curve: TypeAlias = list[tuple[float, float]]  # seconds of training, and the penalised objective reached by then
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set, its penalty, and the shares of its training sentences: one in so many."""
+    """A data set, its penalty, and the shares of its training sentences: 8 means one in eight."""
 
     c2: float
     shares: tuple[int, ...]
@@ -47,18 +47,18 @@ THREADS = (1, 2)
 REPEATS = 3
 OPTIMUM_GAP = 1e-8  # certified, of f*
 USUAL_ITERATIONS = 100  # of CRFsuite
-EARLIER_ITERATIONS = 50  # whose objective is told as well
-MOST_ITERATIONS = 400  # of CRFsuite, where 100 do not reach the smallest gap
+EARLIER_ITERATIONS = 50  # whose objective is reported as well
+MOST_ITERATIONS = 400  # of CRFsuite, if 100 do not reach the smallest gap
 WARM_UP_SENTENCES = 20
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """All contestants on a share of the sentences, in turns; medians over the turns."""
+    """All contestants on a share of the sentences, in alternating turns; medians over the turns."""
     assert folder is not None
     run = in_fresh_process if params["fresh"] else _in_this_process
     data = (folder, params["data"], params["one_in"], params["test_one_in"])
     optimum = run(_optimum, *data)
-    least = optimum["value"] * (1.0 - optimum["certified_gap"])  # f* is not below
+    least = optimum["value"] * (1.0 - optimum["certified_gap"])  # a lower bound on f*
     target = least * (1.0 + min(GAPS))
     most, turns = MOST_ITERATIONS, []
     for _ in range(params["repeats"]):
@@ -88,12 +88,12 @@ def _in_this_process(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def first_below(curve: Curve, target: float) -> tuple[int, float] | None:
-    """The number of passes, and the seconds, after which the objective was first at most ``target``; None: it never was."""
+    """The number of passes and the seconds until the objective was first at most ``target``; None if it never was."""
     return next(((n, seconds) for n, (seconds, value) in enumerate(curve, start=1) if value <= target), None)
 
 
 def _medians(turns: Sequence[Row], optimum: float) -> Row:
-    """Medians over the turns; None where a gap was not reached in all of them."""
+    """Medians over the turns; None if a gap was not reached in all of them."""
     rows = []
     for turn in turns:
         row = {figure: value for figure, value in turn.items() if figure != "curve"}
@@ -110,7 +110,7 @@ def _medians(turns: Sequence[Row], optimum: float) -> Row:
 
 @lru_cache(maxsize=1)
 def _sentences(folder: Path, name: str, share: int, test_share: int) -> tuple[Any, Any, Any, Any]:
-    """Features and labels, to train on and to test on, as Python lists."""
+    """Training and test features and labels, as Python lists."""
     data = load_tagged(name, folder)
     return *as_lists(name, data.train[::share]), *as_lists(name, data.test[::test_share])
 
@@ -158,7 +158,7 @@ def _default_fit(folder: Path, name: str, share: int, test_share: int, n_threads
         model.fit(X, y)
         trained = time.perf_counter()
     memory = peak() - before
-    model.set_params(n_jobs=1).predict(X_test[:1])  # makes the decoder
+    model.set_params(n_jobs=1).predict(X_test[:1])  # builds the decoder
     tagging = time.perf_counter()
     predicted = model.predict(X_test)
     tagged = time.perf_counter()
@@ -185,12 +185,12 @@ def _fit_to_target(folder: Path, name: str, share: int, test_share: int, n_threa
 
 
 def _warm_up(model: ChainCRF, X: Sequence[Any], y: Sequence[Any]) -> None:
-    """Compiled code is loaded."""
+    """Load compiled code."""
     model.fit(X[:WARM_UP_SENTENCES], y[:WARM_UP_SENTENCES]).predict(X[:1])
 
 
 class _EncodingClock:
-    """How long fits inside the block took to encode features."""
+    """The time that fits inside the block spent on encoding features."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -218,7 +218,7 @@ def _scores(truth: Sequence[Any], predicted: Sequence[Any]) -> Row:
 
 
 def warm_up() -> None:
-    """Every contestant has a process of its own, and warms up there."""
+    """Nothing: every contestant warms up in its own process."""
 
 
 def plan(quick: bool) -> Plan:

@@ -1,4 +1,4 @@
-"""The report of the bench against CRFsuite: ratios, tables, and curves of the relative gap."""
+"""The report of the benchmark against CRFsuite: ratios, tables, and curves of the relative gap."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def gap_key(figure: str, gap: float) -> str:
 
 
 def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
-    """Summaries by data set, each of the largest share of its sentences; that of CoNLL-2000 also at the top level."""
+    """Summaries by data set, each for the largest share of its sentences; that of CoNLL-2000 also at the top level."""
     by_set = {name: [row for row in rows if row["data"] == name] for name in SETS}
     summaries = {name: _summary(own) for name, own in by_set.items() if own}
     summary = {**summaries.get(MAIN_SET, {}), **summaries}
@@ -66,7 +66,7 @@ def _ratio(above: float | None, below: float | None) -> float | None:
 
 
 def _growth(rows: Sequence[Row], name: str) -> float | None:
-    """The exponent of the training time in the number of sentences; None with a single share."""
+    """The exponent of training time in the number of sentences; None with a single share."""
     times = {1.0 / row["one_in"]: row[name][gap_key("seconds", MAIN_GAP)] for row in rows}
     if len(times) < 2 or None in times.values():
         return None
@@ -85,7 +85,7 @@ def _render(made: Plan, rows: Sequence[Row], summaries: Mapping[str, Any]) -> st
         "Time to a gap: wall-clock seconds of training, after features have been encoded, until an iterate is within the gap. "
         f"CRFsuite runs L-BFGS for up to {config['most_iterations']} iterations with its stopping rules switched off. Passes "
         "are iterations for CRFsuite and evaluations of the gradient for tikhon. "
-        + ("" if made.quick else "Every run is in a process of its own. ")
+        + ("" if made.quick else "Every run is in its own process. ")
         + f"Medians of {config['repeats']}.",
     ]
     header = ["data", "sentences", ""]
@@ -98,8 +98,8 @@ def _render(made: Plan, rows: Sequence[Row], summaries: Mapping[str, Any]) -> st
     ]
     usual = (
         f"Fits with usual settings: tikhon with its default tolerance, CRFsuite for {config['iterations']} iterations. "
-        "Encoding is the hand-over of the lists of features; training is all that follows; memory is the peak of both beyond "
-        "these lists; tagging uses one thread."
+        "Encoding loads the lists of features; training is everything after that; memory is the peak of both beyond these "
+        "lists; tagging uses one thread."
     )
     fit_header = [
         "data", "sentences", "", "encode (s)", "train (s)", "iterations", "objective", "gap", "F1 (%)", "memory (MB)",

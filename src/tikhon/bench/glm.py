@@ -1,15 +1,15 @@
-"""The tuners against scikit-learn's LogisticRegressionCV on the data sets of Tables 2 and 3(a) of Foo, Do, Ng 2009.
+"""The tuners compared with scikit-learn's LogisticRegressionCV on the data sets of Tables 2 and 3(a) of Foo, Do, Ng 2009.
 
-The same rows, an intercept; auto, loo and evidence as they are by default, the other tuners on the same five folds and,
-grid, the same 21 strengths (C = 1 / strength) as the rival. The rival is the faster of its solvers lbfgs and, up to
-3,000 weights, newton-cholesky. Where they are installed, liblinear's search for C and bbai are shown beside.
+All use the same rows and an intercept; auto, loo and evidence have their default settings, the other tuners the same five
+folds as the rival and, for grid, the same 21 strengths (C = 1 / strength). The rival uses the faster of its solvers lbfgs
+and, up to 3,000 weights, newton-cholesky. liblinear's search for C and bbai are included where they are installed.
 
-Time is that of the first split; accuracy and log loss are means over ten splits for the smaller sets that come without
-test rows, since one split of them is a lottery.
+Times are those of the first split; accuracy and log loss are means over ten splits for the smaller sets without supplied
+test rows, since a single split of them is too noisy.
 
-On one thread seconds are CPU seconds of the whole tuning and fit: they are what a clock shows on an idle machine, and
-what it does not show on a busy one. bbai's are those of the clock, since a process of its own does the work. A few
-larger sets follow on two threads, by the clock.
+On one thread times are CPU seconds of the whole tuning and fit: they equal wall-clock seconds on an idle machine, and are
+not inflated on a busy one. bbai's are wall-clock seconds, since it works in a separate process. A few larger sets follow on
+two threads, in wall-clock seconds.
 """
 
 import warnings
@@ -47,7 +47,7 @@ from tikhon.harness.store import Row
 from tikhon.harness.timing import REPEATS, SHORT, timed
 
 QUICK = ("heart", "iris")
-# For two threads, by the clock: larger sets, each with the solver that is the rival's faster one on one thread.
+# For two threads, in wall-clock time: larger sets, each with the rival's faster solver on one thread.
 TWO_THREADS = {
     "mushrooms": LBFGS,
     "w1a": LBFGS,
@@ -59,17 +59,17 @@ TWO_THREADS = {
     "usps": LBFGS,
 }
 QUICK_TWO_THREADS = {"heart": LBFGS}
-BY_FACTORS, MOST_FOR_FACTORS = ("loo", "evidence"), 1_500  # tuners that factorise, and up to how many weights they run
+BY_FACTORS, MOST_FOR_FACTORS = ("loo", "evidence"), 1_500  # tuners that factorise, and the most weights they run with
 SPLITS, MOST_ROWS_FOR_SPLITS = 10, 10_000
-PATIENCE = 2.0  # times what lbfgs took: newton-cholesky is stopped there, since only the faster counts
+PATIENCE = 2.0  # times the time of lbfgs: newton-cholesky is stopped there, since only the faster counts
 PEER_LIMIT, QUICK_PEER_LIMIT = 120.0, 10.0  # CPU seconds of liblinear and bbai
-COST_OF_PEER = "gradient"  # a guess for the ETA: about as long as this tuner, times ten
+COST_OF_PEER = "gradient"  # for the ETA: about ten times as long as this tuner
 
 _seconds_of_lbfgs: dict[str, float] = {}  # by data set, on one thread, as measured in this process
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """Tune and fit one data set by one contestant."""
+    """Tune and fit one contestant on one data set."""
     assert folder is not None
     if params["contestant"] not in PEERS:
         return _raced(params, folder)
@@ -85,7 +85,7 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
 
 
 def _raced_alone(params: dict[str, Any], folder: Path) -> Row:
-    """In a process of its own, since nothing else stops a library of compiled code."""
+    """In its own process, since a compiled library cannot be stopped otherwise."""
     split_set(params["dataset"], folder, 0)
     fit_next_to_nothing(lambda X, y, folds: FITS[params["contestant"]](X, y))
     end_process_after(params["limit"])
@@ -119,7 +119,7 @@ def _raced(params: dict[str, Any], folder: Path) -> Row:
             run = timed(lambda: fit_to(dataset, folds), params["repeats"])
             scores = [scores_on_test(run.answer, dataset)]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # those of the first split are kept
+                warnings.simplefilter("ignore")  # only those of the first split are kept
                 for seed in range(1, params["splits"]):
                     other = split_set(name, folder, seed)
                     scores.append(scores_on_test(fit_to(other, folds_of(other, seed)), other))
@@ -132,20 +132,20 @@ def _raced(params: dict[str, Any], folder: Path) -> Row:
     if contestant in TUNERS:
         return {**row, **how_tuned(run.answer), "notes": run.answer.tuning_.notes}
     if contestant in PEERS:
-        if contestant == BBAI:  # a process of its own does the work: what it takes shows on the clock only
+        if contestant == BBAI:  # it works in a separate process, whose CPU time is not seen here
             row["cpu_seconds"] = run.wall_seconds
         return {**row, "strength": run.answer.strength, "status": "converged"}
     return {**row, "strength": 1.0 / float(np.ravel(run.answer.C_)[0]), "status": converged(run.warnings)}
 
 
 def _limit_of_cholesky(params: dict[str, Any], folder: Path) -> float:
-    """CPU seconds, from those of lbfgs on the same set: measured again where a resumed run finds its row done."""
+    """CPU seconds, from those of lbfgs on the same set, which a resumed run measures again if that row is done."""
     name: str = params["dataset"]
     if name not in _seconds_of_lbfgs:
         _raced({**params, "contestant": LBFGS}, folder)
     most = _seconds_of_lbfgs[name]
     n_splits: int = params["splits"]
-    # Short work is repeated, more splits follow, and the limit holds for all of it.
+    # Short work is repeated, further splits follow, and the limit covers all of it.
     return PATIENCE * most * (params["repeats"] + n_splits if most < SHORT else n_splits)
 
 
@@ -159,7 +159,7 @@ def contestants(name: str) -> list[str]:
 
 
 def n_splits(name: str, quick: bool) -> int:
-    """Sets without test rows of their own are split ten times, as long as they are small: one split is a lottery."""
+    """Small sets without supplied test rows are split ten times, since a single split is too noisy."""
     facts = SETS[name]
     if facts.supplied_test or facts.rows > MOST_ROWS_FOR_SPLITS:
         return 1
@@ -207,14 +207,14 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 
 def warm_up() -> None:
-    """The tuners, and the rival on next to nothing."""
+    """The tuners and the rival, on tiny data."""
     warm_up_tuners()
     for contestant in (*OWN_SPLITS, LBFGS, CHOLESKY):
         _warm_up(contestant, 1)
 
 
 def _warm_up(contestant: str, threads: int) -> None:
-    """For several threads too: starting the processes that the rival gives its folds to takes seconds."""
+    """Also for several threads: starting the rival's worker processes takes seconds."""
     if contestant in TUNERS:
         fit_next_to_nothing(lambda X, y, folds: LogisticRegression(tuner=contestant, n_jobs=threads).fit(X, y))
     else:

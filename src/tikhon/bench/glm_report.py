@@ -1,4 +1,4 @@
-"""What the rows of the bench ``glm`` say: ratios to the rival, tables, a plot."""
+"""The report of the benchmark ``glm``: ratios to the rival, tables, a plot."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,28 +14,28 @@ from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "The tuners beside scikit-learn's LogisticRegressionCV: seconds, test accuracy, test log loss"
+TITLE = "The tuners compared with scikit-learn's LogisticRegressionCV: seconds, test accuracy, test log loss"
 AUTO = "auto"
-OWN_SPLITS = (AUTO, "loo", "evidence")  # without splits, or with those that they choose themselves
+OWN_SPLITS = (AUTO, "loo", "evidence")  # without splits, or with splits that they choose themselves
 TUNERS = (*OWN_SPLITS, "mm", "gradient", "grid", "direct")
 TUNERS_ON_TWO = (AUTO,)
 LBFGS, CHOLESKY = "lbfgs", "newton-cholesky"
 PEER = LOGISTIC_CV
-PEERS = (LIBLINEAR, BBAI)  # shown, but the ratios are to the rival
+PEERS = (LIBLINEAR, BBAI)  # shown, but not used in the ratios
 MOST_FOR_CHOLESKY = 3_000  # weights
 STOPPED = "stopped"
-LEAST_LOSS = 0.01  # a log loss below counts as this: a ratio of two that are next to nothing says nothing
+LEAST_LOSS = 0.01  # smaller log losses count as this: ratios of tiny losses are meaningless
 ASKED = {"speedup": 25.0, "least_speedup": 3.0, "logloss_ratio": 1.005, "accuracy_difference": -0.1}
 
 Entries = Mapping[str, Mapping[str, Any]]
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """The figures by data set, and over all sets of each tuner:
+    """The figures by data set, and for each tuner t over all sets:
 
-    speedup_t and least_speedup_t, the geometric mean and the least of the rival's seconds over the tuner's;
+    speedup_t and least_speedup_t, the geometric mean and the minimum of the rival's seconds over the tuner's;
     logloss_ratio_t, the geometric mean of the tuner's test log loss over the rival's; accuracy_difference_t, the mean
-    of its accuracy less the rival's, in points. The same on two threads as ``two_threads``.
+    of its accuracy minus the rival's, in points. ``two_threads`` has the same for two threads.
     """
     one = _entries(rows, threads=1)
     two = _entries(rows, threads=2)
@@ -44,7 +44,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         summary.update(_against_rival(one, tuner))
     slower = [name for name in _shared(one, "grid") if one[name]["grid"]["seconds"] > one[name][PEER]["seconds"]]
     summary["slower_grid"] = slower
-    summary["two_threads"] = {"clock": "wall seconds, two threads", "datasets": two}
+    summary["two_threads"] = {"clock": "wall-clock seconds, two threads", "datasets": two}
     for tuner in TUNERS_ON_TWO:
         summary["two_threads"].update(_against_rival(two, tuner))
     found = {name: summary[f"{name}_{AUTO}"] for name in ASKED}
@@ -59,7 +59,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _entries(rows: Sequence[Row], *, threads: int) -> dict[str, dict[str, Any]]:
-    """By data set: its shape, the rival by its faster solver, the tuners, the other peers."""
+    """By data set: its shape, the rival with its faster solver, the tuners, the other peers."""
     cells: dict[str, dict[str, Row]] = {}
     for row in rows:
         if row["threads"] == threads:
@@ -80,7 +80,7 @@ def _entries(rows: Sequence[Row], *, threads: int) -> dict[str, dict[str, Any]]:
 
 
 def _figures(row: Row, clock: str) -> dict[str, Any]:
-    """The seconds of a row that was stopped are its limit: it took more."""
+    """The seconds of a stopped row are its limit, a lower bound."""
     if row["status"] == STOPPED:
         clock = "cpu_seconds"
     keys = ("wall_seconds", "accuracy", "log_loss", "strength", "status", "warnings")
@@ -117,27 +117,27 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
     """The report in Markdown."""
     about = (
         f"{PEER}: C = 2^-10 … 2^10, 5 folds, scoring log loss, max_iter {MAX_ITER}, default tol, the faster of lbfgs "
-        f"and, up to {MOST_FOR_CHOLESKY:,} weights, newton-cholesky (stopped where it takes far longer than lbfgs). "
+        f"and, up to {MOST_FOR_CHOLESKY:,} weights, newton-cholesky (stopped if it takes far longer than lbfgs). "
         "All on the same training rows, one thread, with an intercept; CPU seconds, the median of up to five runs "
-        f"where one is short. {', '.join(OWN_SPLITS)} are as they are by default, the other tuners have the rival's "
-        "folds. The tuner grid is the plain one: the same 21 values, nothing widened or refined."
+        f"if one is short. {', '.join(OWN_SPLITS)} have their default settings, the other tuners the rival's "
+        "folds. The tuner grid uses the same 21 values, neither widened nor refined."
     )
     notes = [
-        f"{name}: {rows:,} training rows, drawn with seed 0 in the classes' proportions."
+        f"{name}: {rows:,} training rows, a stratified sample with seed 0."
         for name, rows in made.config["train_rows"].items()
     ]
     missing = [package for package in PACKAGES.values() if package not in peer_versions()]
     if missing:
-        notes.append(f"Not installed here, and so left out: {', '.join(missing)} (`pip install 'tikhon[peers]'`).")
+        notes.append(f"Not installed here, therefore omitted: {', '.join(missing)} (`pip install 'tikhon[peers]'`).")
     datasets, on_two = summary["datasets"], summary["two_threads"]["datasets"]
     unconverged = [name for name, entry in datasets.items() if PEER in entry and entry[PEER]["status"] != "converged"]
     columns = (*TUNERS, *(peer for peer in PEERS if any(peer in entry for entry in datasets.values())))
     parts = [
         heading(TITLE, [about, *notes], quick=made.quick, date=today(), used={**versions(), **peer_versions()}),
-        f"## Beside {PEER}\n",
+        f"## Compared with {PEER}\n",
         _overview(summary, TUNERS),
-        f"Log losses below {LEAST_LOSS} count as {LEAST_LOSS}. Asked of {AUTO}: {ASKED['speedup']:g} times as fast in "
-        f"the mean and {ASKED['least_speedup']:g} times everywhere, log loss at most {ASKED['logloss_ratio']} of the "
+        f"Log losses below {LEAST_LOSS} count as {LEAST_LOSS}. Targets for {AUTO}: {ASKED['speedup']:g} times as fast on "
+        f"average and {ASKED['least_speedup']:g} times on every set, log loss at most {ASKED['logloss_ratio']} of the "
         f"rival's, accuracy at most {-ASKED['accuracy_difference']} points lower. "
         f"{'Met' if summary['met'] else '**Not met** ⚠'}.\n",
         f"grid is slower than {PEER} on: {', '.join(summary['slower_grid']) or 'none'}.\n",
@@ -149,8 +149,8 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
         _by_contestant(datasets, columns, lambda figures: number(figures["log_loss"], 4)),
         "## Strength found\n",
         _by_contestant(datasets, columns, lambda figures: short(figures["strength"])),
-        "## Two threads: wall seconds\n",
-        f"{PEER} with n_jobs=2, by the solver that is its faster one on one thread; ours with n_jobs=2.\n",
+        "## Two threads: wall-clock seconds\n",
+        f"{PEER} with n_jobs=2 and the solver that is faster on one thread; ours with n_jobs=2.\n",
         _overview(summary["two_threads"], TUNERS_ON_TWO),
         _by_contestant(on_two, TUNERS_ON_TWO, _seconds),
     ]
@@ -160,7 +160,7 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
 
 
 def _overview(summary: Mapping[str, Any], tuners: Sequence[str]) -> str:
-    header = ["tuner", "times as fast", "least", "log loss over the rival's", "accuracy less the rival's"]
+    header = ["tuner", "times as fast", "least", "log loss over the rival's", "accuracy minus the rival's"]
     rows = [
         [
             tuner,

@@ -1,10 +1,10 @@
-"""Ridge regression with a strength for each group of columns, against himalaya's random search and scikit-learn.
+"""Ridge regression with a strength for each group of columns, compared with himalaya's random search and scikit-learn.
 
-Made data: normal columns in groups of 40 whose true weights differ by up to a hundredfold from group to group; the
-noise has variance 1, so that 1 is the least possible test error. The rivals: himalaya's GroupRidgeCV, which draws
-divisions of the penalty among the groups and tries ten values of the total for each draw on five folds, and its form
-with kernels where there are more columns than rows; and scikit-learn's RidgeCV, one strength for all columns. Costs are
-also told in units of one plain fit, scikit-learn's Ridge at alpha = 1 on the same rows, timed beside each tuning.
+Simulated data: normal columns in groups of 40 whose true weights differ by up to a hundredfold between groups; the
+noise has variance 1, so that 1 is the lowest possible test error. The rivals: himalaya's GroupRidgeCV, which samples
+divisions of the penalty among the groups and tries ten values of the total for each on five folds, and its kernel
+variant where there are more columns than rows; and scikit-learn's RidgeCV, one strength for all columns. Costs are
+also given in units of one plain fit, scikit-learn's Ridge at alpha = 1 on the same rows, timed along with each tuning.
 """
 
 import warnings
@@ -40,19 +40,19 @@ SPAN = 2.0  # powers of ten between the largest and the smallest of the groups' 
 UNIT_FITS = 9
 DRAWS, QUICK_DRAWS = 1_000, 30
 RIDGE_CV_ALPHAS = np.logspace(-3.0, 6.0, 37)
-TWO_THREADS_BUDGET = 60.0  # of himalaya: there only the time of a draw is asked for
-CALIBRATED = 5.0  # seconds that a trial must take before the time of a draw is believed
+TWO_THREADS_BUDGET = 60.0  # of himalaya: only its time per draw is needed there
+CALIBRATED = 5.0  # seconds that a trial must take for its time per draw to be reliable
 ASKED_SPEEDUP, ASKED_MSE_RATIO, ASKED_RIDGE_FITS = 100.0, 1.0, 30.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the made data are, and on how many draws of them the contestants meet."""
+    """The size of the simulated data, and the number of data sets."""
 
     rows: int
     groups: int
     data_sets: int
-    budget: float  # CPU seconds of himalaya on one of them: as many of its draws as fit
+    budget: float  # CPU seconds of himalaya on each: it makes as many draws as fit
 
 
 SIZES = (Size(600, 5, 3, 400.0), Size(600, 20, 1, 200.0), Size(5_000, 50, 1, 720.0))
@@ -61,7 +61,7 @@ QUICK_SIZES = (Size(120, 5, 1, 60.0), Size(100, 20, 1, 60.0))
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """Rows to train on, rows to test on, and the group of each column."""
+    """Training rows, test rows, and the group of each column."""
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
@@ -85,7 +85,7 @@ def made_data(rows: int, groups: int, group_size: int, seed: int) -> Made:
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """Tune and fit one made data set by one contestant."""
+    """Tune and fit one contestant on one simulated data set."""
     data = made_data(params["rows"], params["groups"], params["group_size"], params["data_set"])
     contestant: str = params["contestant"]
     two = params["threads"] == 2
@@ -119,9 +119,9 @@ def _unit_seconds(data: Made) -> float:
 
 
 def _himalaya_row(data: Made, params: Mapping[str, Any]) -> Row:
-    """As many draws as fit into the budget, in one call; how many those are is told by a trial before it.
+    """As many draws as fit into the budget, in one call; a trial run before it determines how many.
 
-    With two threads seconds are the clock's; else they are the processor's.
+    Times are wall-clock seconds with two threads, otherwise CPU seconds.
     """
     tried = divisions(params["groups"], params["draws"])
 
@@ -129,7 +129,7 @@ def _himalaya_row(data: Made, params: Mapping[str, Any]) -> Row:
         return fit_himalaya(params["contestant"], data.X, data.y, data.groups, tried[:draws])
 
     trial = 1
-    while True:  # one draw is enough where it is long
+    while True:  # one draw is enough if it takes long
         clock = Clock()
         searched(trial)
         wall_seconds, cpu_seconds = clock.read()
@@ -162,7 +162,7 @@ def plan(quick: bool) -> Plan:
         races = [(contestant, 1) for contestant in (*TUNERS, RIDGE_CV)]
         peers = [HIMALAYA] if himalaya_version() is not None else []
         if size.groups * group_size > size.rows:
-            peers += [HIMALAYA_KERNEL] * len(peers)  # which himalaya advises there
+            peers += [HIMALAYA_KERNEL] * len(peers)  # which himalaya recommends there
         races += [(peer, 1) for peer in peers]
         if not quick:
             races += [(contestant, 2) for contestant in (AUTO, *peers[:1])]
@@ -199,7 +199,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """Per size the means over its data sets, the ratios to himalaya, and the cost in plain fits."""
+    """For each size the means over its data sets, the ratios to himalaya, and the cost in plain fits."""
     by_size: dict[int, list[Row]] = {}
     for row in rows:
         by_size.setdefault(row["groups"], []).append(row)
@@ -207,7 +207,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     speedups = [entry["speedup_himalaya"] for entry in sizes.values()]
     ratios = [entry["mse_ratio"] for entry in sizes.values()]
     summary: dict[str, Any] = {
-        "clock": "CPU seconds, one thread; with two threads seconds of the clock",
+        "clock": "CPU seconds, one thread; wall-clock seconds with two threads",
         "himalaya": next((row["version"] for row in rows if row["contestant"] == HIMALAYA), None),
         "sizes": sizes,
         "least_speedup_himalaya": min(speedups) if speedups and None not in speedups else None,
@@ -263,7 +263,7 @@ def _size_summary(rows: Sequence[Row]) -> dict[str, Any]:
         entry["speedup_himalaya_kernel"] = contestants[HIMALAYA_KERNEL]["seconds"] / ours["seconds"]
     two = {row["contestant"]: row for row in rows if row["threads"] == 2}
     if AUTO in two and HIMALAYA in two:
-        # Threads that wait for a core that others use can take far longer than one alone.
+        # Two threads that wait for a busy core can take far longer than one alone.
         per_draw = min(two[HIMALAYA]["wall_seconds"] / two[HIMALAYA]["draws_done"], rival["seconds_per_draw"])
         entry["speedup_himalaya_2_threads"] = per_draw * rival["draws"] / two[AUTO]["wall_seconds"]
     return entry
@@ -285,7 +285,7 @@ def _means(found: Sequence[Row]) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Every contestant on next to nothing."""
+    """Every contestant on tiny data."""
     data = made_data(60, 2, 3, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

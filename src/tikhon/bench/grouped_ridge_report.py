@@ -1,4 +1,4 @@
-"""The page and the plot of the bench ``grouped-ridge``."""
+"""The page and the plot of the benchmark ``grouped-ridge``."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,10 @@ from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Ridge with a strength for each group: seconds and test error beside himalaya and scikit-learn's RidgeCV"
+TITLE = "Ridge with a strength for each group: seconds and test error compared with himalaya and scikit-learn's RidgeCV"
 MEANING = {
-    "least_speedup_himalaya": "times as fast as himalaya, the least over the sizes: at least",
-    "worst_mse_ratio": "test error over himalaya's, the largest over the sizes: at most",
+    "least_speedup_himalaya": "times as fast as himalaya, minimum over the sizes: at least",
+    "worst_mse_ratio": "test error over himalaya's, maximum over the sizes: at most",
     "ridge_fits_20_groups": "cost of tuning 20 groups in scikit-learn Ridge fits: at most",
 }
 
@@ -23,7 +23,7 @@ COLUMNS = (
     "features",
     "data sets",
     "times as fast as himalaya",
-    "as its kernels",
+    "as himalaya's kernels",
     "with two threads",
     "test error over himalaya's",
     "scikit-learn Ridge fits",
@@ -35,9 +35,9 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
     used = versions() | ({"himalaya": summary["himalaya"]} if summary["himalaya"] else {})
     parts = [
         heading(TITLE, _about(made, summary), quick=made.quick, date=today(), used=used),
-        "## Asked for\n",
+        "## Targets\n",
         table(
-            ["figure", "asked", "found", ""],
+            ["figure", "target", "found", ""],
             [
                 [meaning, short(summary["asked"][key]), short(summary[key], 4), _verdict(summary["met"][key])]
                 for key, meaning in MEANING.items()
@@ -72,13 +72,13 @@ def _bound(entry: Mapping[str, Any], key: str) -> str:
 def _about(made: Plan, summary: Mapping[str, Any]) -> list[str]:
     config = made.config
     about = [
-        f"Made data: independent normal columns in groups of {config['group_size']}; the true weights of a group are "
-        f"normal with a spread that falls from 1 to {10.0 ** -config['span']:g} over the groups, scaled so that the "
-        f"best possible R² is {config['best_r2']:g}. The noise has variance 1, so that 1 is the least possible test "
+        f"Simulated data: independent normal columns in groups of {config['group_size']}; the true weights of a group are "
+        f"normal with a standard deviation that falls from 1 to {10.0 ** -config['span']:g} over the groups, scaled so that "
+        f"the best possible R² is {config['best_r2']:g}. The noise has variance 1, so that 1 is the lowest possible test "
         f"error (mean squared error on {config['test_rows']:,} further rows). Seeds 0, 1, …; means over data sets.",
-        "CPU seconds of the whole tuning and fit on one thread, with an intercept, the median of up to five runs where "
+        "CPU seconds of the whole tuning and fit on one thread, with an intercept, the median of up to five runs if "
         f"one is short. A Ridge fit is scikit-learn's Ridge at alpha = 1 on the same rows, the median of "
-        f"{config['unit_fits']} fits timed beside each tuning.",
+        f"{config['unit_fits']} fits timed along with each tuning.",
     ]
     if summary["himalaya"] is None:
         about.append(
@@ -91,15 +91,15 @@ def _about(made: Plan, summary: Mapping[str, Any]) -> list[str]:
     about.append(
         f"himalaya: GroupRidgeCV, its random search (numpy, double precision) with {config['draws']:,} draws and "
         f"{len(alphas)} alphas from {alphas[0]:.3g} to {alphas[-1]:.3g}, on the same {config['folds']} folds. It is "
-        f"given {budgets} seconds on a data set of each size. Where its draws do not all fit, it makes as many of the "
-        "first of them as fit, as a trial run before tells, and both its time and its error are of those: the "
-        "ratio of times is then a lower bound ('at least') of that for all draws, and its error an upper bound. With "
-        "two threads the time of a draw is measured on fewer draws (that with one thread is taken where it is less), and "
-        "multiplied by the draws made with one thread; seconds are then the clock's."
+        f"given {budgets} seconds on a data set of each size. If not all draws fit, it makes only as many of the first "
+        "as a trial run shows to fit, and its time and error are those of these draws: the ratio of times is then a "
+        "lower bound ('at least') on that for all draws, and its error an upper bound. With two threads the time per "
+        "draw is measured on fewer draws (or taken from one thread where that is less), and multiplied by the number of "
+        "draws made with one thread; times are then wall-clock seconds."
     )
     about.append(
-        "himalaya, kernels: MultipleKernelRidgeCV with the same draws, alphas and folds, which himalaya advises where "
-        "there are more columns than rows, the making of the kernels included."
+        "himalaya, kernels: MultipleKernelRidgeCV with the same draws, alphas and folds, which himalaya recommends where "
+        "there are more columns than rows; the time includes computing the kernels."
     )
     return about
 
@@ -129,7 +129,7 @@ def _contestants(entry: Mapping[str, Any]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """Test error by seconds, one panel for each size."""
+    """Test error against seconds, one panel for each size."""
     sizes = evaluation.summary["sizes"]
     figure = new_figure(3.2 * max(len(sizes), 2), 3.6)
     names: list[str] = list(dict.fromkeys(name for entry in sizes.values() for name in entry["contestants"]))
@@ -143,7 +143,7 @@ def draw(evaluation: Evaluation) -> "Figure":
                 [figures["mse"]],
                 s=42 if turn == 0 else 16,
                 marker="o" if turn == 0 else "s",
-                color=COLOURS[colour - turn],  # an eighth has the last colour again
+                color=COLOURS[colour - turn],  # the eighth reuses the last colour
                 label=name,
                 clip_on=False,
             )

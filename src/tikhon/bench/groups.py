@@ -1,8 +1,8 @@
-"""What groups cost where they mean nothing, and gain where they mean something: test log loss over that of one strength.
+"""The cost of uninformative groups and the gain from informative ones: test log loss relative to one strength.
 
-Small sets, half of the rows to test on, drawn in the classes' proportions; columns are standardised on the training half.
-Groups that mean nothing are columns dealt at random, or each column on its own; groups that mean something are the columns
-and added columns of noise, or the columns and their squares and products. Made data have far more columns than rows.
+Small sets, half of the rows for testing (stratified); columns are standardised on the training half. Uninformative groups are
+random groups of columns, or each column on its own; informative groups are the columns and added columns of noise, or the
+columns and their squares and products. Simulated data have far more columns than rows.
 """
 
 import warnings
@@ -30,8 +30,8 @@ from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Groups that mean nothing and groups that mean something: test log loss over that of one strength"
-# The method and its constants were chosen on the first half; the second was looked at afterwards.
+TITLE = "Uninformative and informative groups: test log loss relative to one strength"
+# The method and its constants were chosen on the first half; the second was evaluated afterwards.
 CHOSEN_ON = ("australian", "german.numer", "ionosphere", "sonar", "segment", "vehicle", "breast cancer", "iris")
 SHOWN_ON = ("diabetes", "heart", "liver-disorders", "glass", "svmguide2", "wine", "digits")
 SCIKIT_LEARN = {"breast cancer": load_breast_cancer, "digits": load_digits, "iris": load_iris}
@@ -63,7 +63,7 @@ ASKED = {
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """Standardised rows to train on and to test on, and the group of each column."""
+    """Standardised training and test rows, and the group of each column."""
 
     X: Matrix
     y: NDArray[np.intp]
@@ -90,14 +90,14 @@ def standardised(train: Matrix, test: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def dealt(n_columns: int, n_groups: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Columns numbered in turn, then shuffled: groups of near equal size that mean nothing."""
+    """Random groups of nearly equal size."""
     groups = np.arange(n_columns) % n_groups
     rng.shuffle(groups)
     return groups
 
 
 def halves(name: str, kind: str, seed: int, folder: Path | None) -> Halves:
-    """A data set with its groups; see ``applies`` for which there are."""
+    """A data set with groups of this kind; see ``applies`` for the kinds that it has."""
     if name == WIDE:
         return wide_data(kind, seed)
     X, y = whole_set(name, folder)
@@ -119,7 +119,7 @@ def halves(name: str, kind: str, seed: int, folder: Path | None) -> Halves:
 
 
 def wide_data(kind: str, seed: int) -> Halves:
-    """30 to 60 rows of 2,000 normal columns, 20 of which decide two classes."""
+    """30 to 60 rows of 2,000 normal columns, 20 of which determine two classes."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(30, 61)), WIDE_COLUMNS
     weights = rng.normal(size=WIDE_SIGNALS) * 3.0 / np.sqrt(WIDE_SIGNALS)
@@ -146,7 +146,7 @@ N_COLUMNS = {
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """Fit with one strength and with groups; losses on the other half."""
+    """Fit with one strength and with groups; losses on the test half."""
     data = halves(params["dataset"], params["kind"], params["seed"], folder)
 
     def fitted(groups: Any, tuner: str) -> Any:
@@ -175,7 +175,7 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
 
 
 def _cases(quick: bool) -> Iterator[dict[str, Any]]:
-    """Every row: the sets with each kind of groups that applies, then the made data."""
+    """Every row: the sets with each kind of groups that applies, then the simulated data."""
     names = QUICK_SETS if quick else (*CHOSEN_ON, *SHOWN_ON)
     for name in names:
         for kind in KINDS:
@@ -205,7 +205,7 @@ def plan(quick: bool) -> Plan:
 
 
 def ratios(rows: Sequence[Row]) -> dict[str, float]:
-    """Of each data set, the geometric mean over its seeds of the log loss with groups over that with one strength."""
+    """For each data set, the geometric mean over seeds of the log loss with groups over that with one strength."""
     logs: dict[str, list[float]] = {}
     for row in rows:
         logs.setdefault(row["dataset"], []).append(float(np.log(row["log_loss"] / row["log_loss_one"])))
@@ -253,15 +253,15 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 def render(made: Plan, rows: Sequence[Row], entries: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
     about = [
-        "Logistic regression with tuner='auto'; half of the rows to test on, columns standardised on the other half; mean "
-        f"test log loss, values below {LEAST_LOSS:g} counted as that, over that of one strength on the same columns. "
+        "Logistic regression with tuner='auto'; half of the rows for testing, columns standardised on the other half; mean "
+        f"test log loss (values below {LEAST_LOSS:g} count as that) over that of one strength on the same columns. "
         f"Geometric means over {N_SEEDS} seeds, then over data sets; 'worst' is the worst data set. CPU seconds, one thread.",
-        "random_2, random_5: columns dealt at random to 2 (from 4 columns on) or 5 groups (from 10 on). separate: a group for "
+        "random_2, random_5: columns assigned at random to 2 (if 4 or more) or 5 groups (if 10 or more). separate: a group for "
         "each column. noise: the columns, and max(2p, 20) added columns of normal noise. products: the columns, and their "
         f"squares and products (up to {MOST_FOR_PRODUCTS} columns).",
-        f"wide: made data of 30 to 60 rows and {WIDE_COLUMNS:,} normal columns, {WIDE_SIGNALS} of which decide the class; "
+        f"wide: simulated data, 30 to 60 rows and {WIDE_COLUMNS:,} normal columns, {WIDE_SIGNALS} of which decide the class; "
         f"{WIDE_SEEDS} seeds; noise: {WIDE_NOISE:,} columns of noise added.",
-        f"The method and its constants were chosen on {', '.join(CHOSEN_ON)}; the other sets were looked at afterwards.",
+        f"The method and its constants were chosen on {', '.join(CHOSEN_ON)}; the other sets were evaluated afterwards.",
     ]
     asked = [[name, number(most, 3), number(summary[name], 4)] for name, most in ASKED.items()]
     means = [
@@ -272,25 +272,25 @@ def render(made: Plan, rows: Sequence[Row], entries: Sequence[Mapping[str, Any]]
     names = list(dict.fromkeys(entry["dataset"] for entry in entries))
     sets = [[name, *(number(own.get((name, kind)), 3) for kind in KINDS)] for name in names]
     others = [[tuner, *_compared(rows, tuner)] for tuner in TUNERS]
-    verdict = f"Asked for: {'met' if summary['met'] else '**not met** ⚠'}.\n"
+    verdict = f"Targets: {'met' if summary['met'] else '**not met** ⚠'}.\n"
     return "\n".join(
         [
             heading(TITLE, about, quick=made.quick, date=today(), used=versions()),
-            "## Asked for\n",
+            "## Targets\n",
             table(["figure", "at most", "found"], asked),
             verdict,
             "## Both halves\n",
             table(["groups", "all sets", "chosen on", "shown on"], means),
             "## By data set\n",
             table(["data set", *KINDS], sets),
-            f"## Other tuners, seed 0\n\nCPU time is over that of one strength by {TUNERS[0]}, a geometric mean.\n",
+            f"## Other tuners, seed 0\n\nCPU time is relative to one strength with {TUNERS[0]}, a geometric mean.\n",
             table(["tuner", *(kind for kind in KINDS if kind != SEPARATE), "CPU time"], others),
         ]
     )
 
 
 def _compared(rows: Sequence[Row], tuner: str) -> list[str]:
-    """The first seeds of a tuner: mean ratios by kind, and the time."""
+    """For the first seeds of a tuner: mean ratios by kind, and the relative time."""
     first = [row for row in rows if row["tuner"] == tuner and row["seed"] < COMPARED_SEEDS and row["dataset"] != WIDE]
     cells = []
     for kind in (kind for kind in KINDS if kind != SEPARATE):
@@ -307,7 +307,7 @@ def draw(evaluation: Evaluation) -> "Figure":
     for half, colour, names in (
         ("chosen on", COLOURS[0], CHOSEN_ON),
         ("shown on", COLOURS[1], SHOWN_ON),
-        ("made, wide", COLOURS[2], (WIDE,)),
+        ("simulated, wide", COLOURS[2], (WIDE,)),
     ):
         found = [entry for entry in own if entry["dataset"] in names]
         places = [KINDS.index(entry["kind"]) + 0.18 * (COLOURS.index(colour) - 1) for entry in found]
@@ -318,7 +318,7 @@ def draw(evaluation: Evaluation) -> "Figure":
     axes.axvline(1.0, color=GREY, linewidth=1.0)
     axes.set_xscale("log")
     axes.set_ylim(len(KINDS) - 0.5, -0.5)
-    tidy(axes, x_label="test log loss over that of one strength", y_label="")
+    tidy(axes, x_label="test log loss relative to one strength", y_label="")
     ticks = [0.3, 0.5, 0.7, 1.0, 1.2]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
@@ -328,7 +328,7 @@ def draw(evaluation: Evaluation) -> "Figure":
 
 
 def warm_up() -> None:
-    """Every tuner once on next to nothing."""
+    """Every tuner once on tiny data."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
     with warnings.catch_warnings():

@@ -1,9 +1,9 @@
-"""himalaya's random search for grouped ridge regression, where the package himalaya is installed.
+"""himalaya's random search for grouped ridge regression, if the package himalaya is installed.
 
-It draws divisions g of the penalty from Dirichlet distributions, and for each draw and each total alpha fits ridge
-regression on columns scaled by sqrt(g): the strength of group k is alpha / g_k. GroupRidgeCV does so by a singular value
-decomposition of the rows of every fold; MultipleKernelRidgeCV by the eigenvalues of their kernel, which himalaya advises
-where there are more columns than rows. Both use numpy and double precision here.
+It samples divisions g of the penalty from Dirichlet distributions, and for each sample and each total alpha fits ridge
+regression on columns scaled by sqrt(g): the strength of group k is alpha / g_k. GroupRidgeCV uses a singular value
+decomposition of the rows of every fold; MultipleKernelRidgeCV an eigendecomposition of their kernel, which himalaya
+recommends where there are more columns than rows. Both use numpy and double precision here.
 """
 
 import importlib
@@ -24,12 +24,12 @@ ALPHAS = np.logspace(-1.0, 3.5, 10)
 
 
 def himalaya_version() -> str | None:
-    """None where it is not installed."""
+    """None if it is not installed."""
     return version("himalaya") if importlib.util.find_spec("himalaya") is not None else None
 
 
 def divisions(groups: int, draws: int) -> NDArray[np.float64]:
-    """The divisions of the penalty that GroupRidgeCV(random_state=0) draws, the even one first, as it has it."""
+    """The divisions of the penalty that GroupRidgeCV(random_state=0) draws; like there, the first one is uniform."""
     drawn = importlib.import_module("himalaya.kernel_ridge").generate_dirichlet_samples(
         n_samples=draws, n_kernels=groups, concentration=list(CONCENTRATION), random_state=0
     )
@@ -45,9 +45,9 @@ def fit_himalaya(
     groups: NDArray[np.intp],
     tried: NDArray[np.float64],
 ) -> Any:
-    """The fitted model; ``deltas_`` has the logarithms of 1 / strength, ``predict`` takes rows as X has them."""
+    """The fitted model; ``deltas_`` has the logarithms of 1 / strength, ``predict`` takes rows like those of X."""
     importlib.import_module("himalaya.backend").set_backend("numpy")
-    folds = KFold(N_FOLDS, shuffle=True, random_state=0)  # as ours are
+    folds = KFold(N_FOLDS, shuffle=True, random_state=0)  # the same as ours
     search = {"n_iter": tried, "alphas": ALPHAS, "progress_bar": False}
     if form == HIMALAYA:
         model = importlib.import_module("himalaya.ridge").GroupRidgeCV(
@@ -63,7 +63,7 @@ def fit_himalaya(
 
 @dataclass(frozen=True, eq=False)
 class KernelAnswer:
-    """A model on kernels that takes rows of columns."""
+    """A fitted kernel model that predicts from rows of X."""
 
     model: Any
     rows: NDArray[np.float64]

@@ -1,8 +1,8 @@
-"""What one hypergradient costs as the number of groups grows: one fit and one linear solve per pair, whatever it is.
+"""The cost of one hypergradient as the number of groups grows: always one fit and one linear solve per pair.
 
-Sparse logistic regression on made data, one hold-out pair. The columns are dealt to 10, 100, 1,000 and 10,000 groups;
-all strengths are 1, so that theta is the same point each time and fit and solve do the same work. Each round measures
-all of them in turn, and the ratio of the medians is taken: what slows the machine for a while slows them all.
+Sparse logistic regression on simulated data, one hold-out pair. The columns are divided into 10, 100, 1,000 and 10,000
+groups; all strengths are 1, so that theta is the same point each time and fit and solve do the same work. Each round
+measures all of them in turn, and ratios of medians are reported: temporary slowdowns of the machine affect all of them.
 """
 
 from pathlib import Path
@@ -38,7 +38,7 @@ ACCURACY = 1e-6
 
 
 def made_problem(n_rows: int, n_groups: int) -> Problem:
-    """Sparse rows whose columns are dealt to the groups in turn; a fifth of the rows is held out."""
+    """Sparse rows whose columns are assigned to the groups in turn; a fifth of the rows is held out."""
     rng = np.random.default_rng(0)
     columns = rng.integers(0, N_FEATURES, size=n_rows * PER_ROW)
     starts = np.arange(0, n_rows * PER_ROW + 1, PER_ROW)
@@ -60,7 +60,7 @@ def made_problem(n_rows: int, n_groups: int) -> Problem:
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
     """One round: each number of groups once."""
     seconds, products = {}, {}
-    turn = params["round"] % len(params["groups"])  # whoever comes first finds the caches cold
+    turn = params["round"] % len(params["groups"])  # rotated, since the first one finds cold caches
     for n_groups in params["groups"][turn:] + params["groups"][:turn]:
         problem = made_problem(params["rows"], n_groups)
         theta = np.zeros(problem.groups.count)
@@ -101,7 +101,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
         "met": largest <= ALLOWED,
     }
     about = (
-        f"Sparse logistic regression, {made.config['rows']:,} rows, {N_FEATURES:,} features, {PER_ROW} non-zeros a "
+        f"Sparse logistic regression, {made.config['rows']:,} rows, {N_FEATURES:,} features, {PER_ROW} non-zeros per "
         f"row, one hold-out pair, cold start; the median of {len(rows)} rounds, CPU seconds, one thread."
     )
     header = ["groups", "seconds", f"over {GROUPS[0]} groups", "Hessian products"]
@@ -109,7 +109,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
         [f"{entry['groups']:,}", short(entry["seconds"]), f"{entry['ratio']:.3f}", str(entry["n_products"])]
         for entry in entries
     ]
-    verdict = f"Asked for: at most {ALLOWED}. {'Met' if summary['met'] else '**Not met** ⚠'}.\n"
+    verdict = f"Target: at most {ALLOWED}. {'Met' if summary['met'] else '**Not met** ⚠'}.\n"
     top = heading(TITLE, [about], quick=made.quick, date=today(), used=versions())
     return Evaluation(summary=summary, aggregates=entries, markdown="\n".join([top, table(header, cells), verdict]))
 
@@ -122,7 +122,7 @@ def draw(evaluation: Evaluation) -> "Figure":
     axes.axhline(ALLOWED, color=GREY, linestyle="--", linewidth=1.0)
     axes.set_xscale("log")
     axes.set_ylim(0.0, max(1.5, 1.1 * evaluation.summary["largest_ratio"]))
-    tidy(axes, x_label="groups", y_label=f"time of one hypergradient over that with {GROUPS[0]} groups")
+    tidy(axes, x_label="groups", y_label=f"time of one hypergradient relative to {GROUPS[0]} groups")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Contestants that take too long, and work that needs a process of its own."""
+"""Time limits for contestants, and work in a separate process."""
 
 import math
 import multiprocessing
@@ -15,18 +15,18 @@ from threadpoolctl import threadpool_limits
 
 
 class OutOfTimeError(Exception):
-    """A contestant took more time than it was given."""
+    """A contestant exceeded its time limit."""
 
 
 class LostProcessError(Exception):
-    """A process of a contestant's own ended without an answer."""
+    """The process of a contestant ended without a result."""
 
 
 @contextmanager
 def cpu_limit(seconds: float | None) -> Iterator[None]:
-    """Raise OutOfTimeError in the block once the process has used so many CPU seconds; None: no limit.
+    """Raise OutOfTimeError in the block once the process has used this many CPU seconds; None: no limit.
 
-    Only between two steps of Python: a long call into a library is not interrupted (see ``in_fresh_process``).
+    Works only between Python instructions: a long call into a library is not interrupted (see ``in_fresh_process``).
     """
     if seconds is None:
         yield
@@ -45,8 +45,8 @@ def cpu_limit(seconds: float | None) -> Iterator[None]:
 
 
 def end_process_after(cpu_seconds: float) -> None:
-    """Have the system end this process after so many more CPU seconds (to the next whole one), also inside a library."""
-    import resource  # not on every system
+    """Have the system end this process after this many more CPU seconds (rounded up), even inside a library."""
+    import resource  # not available on every system
 
     whole = math.ceil(time.process_time() + cpu_seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 5))
@@ -54,10 +54,10 @@ def end_process_after(cpu_seconds: float) -> None:
 
 
 def in_fresh_process(work: Callable[..., Any], *arguments: Any, most_seconds: float | None = None) -> Any:
-    """What ``work`` returns in a new process on one thread, whose peak memory is its own and which may end itself.
+    """Run ``work`` in a new process on one thread, which has its own peak memory and may end itself, and return its result.
 
-    OutOfTimeError where ``end_process_after`` ended it, or after ``most_seconds`` on the clock; processes that it has
-    started itself end with it. Function, arguments and answer must be picklable; an exception in the work is raised here.
+    Raises OutOfTimeError if ``end_process_after`` ended it, or after ``most_seconds`` of wall-clock time; processes that it
+    started end with it. Function, arguments and result must be picklable; an exception in the work is raised here.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -72,7 +72,7 @@ def in_fresh_process(work: Callable[..., Any], *arguments: Any, most_seconds: fl
         process.join()
         if process.exitcode == -signal.SIGXCPU:
             raise OutOfTimeError("the process had used up its CPU seconds") from None
-        raise LostProcessError(f"the process ended with exit code {process.exitcode} and without an answer") from None
+        raise LostProcessError(f"the process ended with exit code {process.exitcode} and without a result") from None
     finally:
         receiver.close()
         _end(process)
@@ -82,7 +82,7 @@ def in_fresh_process(work: Callable[..., Any], *arguments: Any, most_seconds: fl
 
 
 def _end(process: BaseProcess) -> None:
-    """The process and, where the system has groups of them, those that it has started."""
+    """Kill the process and, where the system has process groups, those that it has started."""
     if process.pid is not None and hasattr(os, "killpg"):
         with suppress(ProcessLookupError):  # all have ended
             os.killpg(process.pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ def _end(process: BaseProcess) -> None:
 
 def _answer(sender: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     if hasattr(os, "setsid"):
-        os.setsid()  # a group of its own
+        os.setsid()  # its own process group
     try:
         with threadpool_limits(1):
             answer = (False, work(*arguments))

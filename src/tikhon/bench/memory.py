@@ -1,4 +1,4 @@
-"""How much memory a process takes, in megabytes, and the most that it took."""
+"""Current and peak memory of the process, in megabytes."""
 
 import resource
 from pathlib import Path
@@ -7,12 +7,12 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident() -> float:
-    """Megabytes in use; where the system does not tell, the most that there were."""
+    """Megabytes in use, or the peak where the system does not report the current value."""
     return _told("VmRSS:")
 
 
 def peak() -> float:
-    """The most megabytes that were in use since ``forget_peak``, or where there is none, since the start."""
+    """Peak megabytes since ``forget_peak``, or since the start where the system cannot reset it."""
     return _told("VmHWM:")
 
 
@@ -26,4 +26,4 @@ def _told(field: str) -> float:
 
 def forget_peak() -> None:
     if CLEAR.exists():
-        CLEAR.write_text("5")  # the kernel's word for it
+        CLEAR.write_text("5")  # the kernel's code for resetting the peak

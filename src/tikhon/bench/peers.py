@@ -1,8 +1,8 @@
-"""The rivals of the classification benches: scikit-learn's LogisticRegressionCV, and, where installed, two more.
+"""The rivals in the classification benchmarks: scikit-learn's LogisticRegressionCV and, if installed, two more.
 
-liblinear (package liblinear-official): its own search for C, ``-C``, which doubles C from a small value on, each fit
-from the one before, and takes the C of the highest accuracy over five folds. More than two classes are one against
-the rest, as liblinear has it. bbai: one strength by approximate leave-one-out loss; sparse data are made dense for it.
+liblinear (package liblinear-official): its own search for C, ``-C``, which doubles C from a small value on with
+warm-started fits, and takes the C with the highest accuracy over five folds. It treats more than two classes as one
+against the rest. bbai: one strength by approximate leave-one-out loss; sparse data are made dense for it.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ MAX_ITER = 1_000
 
 
 def logistic_cv(solver: str, folds: Folds, *, n_jobs: int | None = None) -> Any:
-    """LogisticRegressionCV, set so that neither its old nor its new versions warn of changes to come."""
+    """LogisticRegressionCV, with settings that avoid the future warnings of both old and new versions."""
     quiet = {"l1_ratios": (0.0,), "use_legacy_attributes": False}
     parameters = inspect.signature(LogisticRegressionCV).parameters
     settings = {
@@ -46,7 +46,7 @@ def logistic_cv(solver: str, folds: Folds, *, n_jobs: int | None = None) -> Any:
 
 
 def converged(messages: list[str]) -> str:
-    """The status of a fit by scikit-learn, from what it warned of."""
+    """The status of a scikit-learn fit, from its warnings."""
     return "max_iter" if any(message.startswith("ConvergenceWarning") for message in messages) else "converged"
 
 
@@ -55,16 +55,16 @@ def installed(peer: str) -> bool:
 
 
 def peer_versions() -> dict[str, str]:
-    """The versions of those that are installed."""
+    """The versions of the installed peers."""
     return {package: version(package) for peer, package in PACKAGES.items() if installed(peer)}
 
 
 @dataclass(frozen=True, eq=False)
 class LinearAnswer:
-    """The scores X coef' + intercept and how a rival makes probabilities of them."""
+    """The scores X coef' + intercept, and how a rival turns them into probabilities."""
 
     classes_: NDArray[Any]
-    coef_: Matrix  # one row for two classes, whose scores speak for the second, else one for each class
+    coef_: Matrix  # two classes: one row, scores of the second class; otherwise one row per class
     intercept_: Vector
     strength: float
     one_against_rest: bool = False
@@ -80,25 +80,25 @@ class LinearAnswer:
 
 
 def fit_liblinear(X: Any, y: NDArray[Any]) -> LinearAnswer:
-    """The best C by ``-s 0 -C``, an intercept without penalty, and the fit with it."""
+    """The best C by ``-s 0 -C``, with an unpenalised intercept, and the fit with it."""
     library = importlib.import_module("liblinear.liblinearutil")
     classes, codes = np.unique(y, return_inverse=True)
     problem = library.problem(codes.astype(np.float64), sparse.csr_matrix(X))
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells the best C
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints the best C
         best = float(library.train(problem, f"-s 0 -C -v {N_FOLDS} -B 1 -R -q")[0])
         model = library.train(problem, f"-s 0 -c {best:.17g} -B 1 -R -q")
-    labels = model.get_labels()  # in the order of their first rows
+    labels = model.get_labels()  # in order of first occurrence
     n_scores = 1 if len(classes) == 2 else len(classes)
     weights = np.ctypeslib.as_array(model.w, (X.shape[1] + 1, n_scores)).T.copy()
     if n_scores > 1:
         weights = weights[np.argsort(labels)]
     elif labels[0] == 0:
-        weights = -weights  # its scores speak for its first label
+        weights = -weights  # its scores are those of its first label
     return LinearAnswer(classes, weights[:, :-1], weights[:, -1], 1.0 / best, one_against_rest=True)
 
 
 def fit_bbai(X: Any, y: NDArray[Any]) -> LinearAnswer:
-    """One C by approximate leave-one-out loss; its C is ours: the strength's inverse."""
+    """One C by approximate leave-one-out loss; as in scikit-learn, the strength is 1 / C."""
     classes, codes = np.unique(y, return_inverse=True)
     dense = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.toarray()
     model = importlib.import_module("bbai.glm").LogisticRegression().fit(dense, codes)
@@ -109,7 +109,7 @@ FITS = {LIBLINEAR: fit_liblinear, BBAI: fit_bbai}
 
 
 def compile_products() -> None:
-    """Have the products with large sparse matrices compiled."""
+    """Compile the products with large sparse matrices."""
     rows = SparseRows(sparse.csr_array(np.eye(3)))
     for vectors in (np.ones(3), np.ones((3, 2))):
         rows.times(vectors)
@@ -119,8 +119,8 @@ def compile_products() -> None:
 
 
 def fit_next_to_nothing(fit: Callable[[Matrix, NDArray[np.intp], Folds], Any]) -> None:
-    """Call ``fit`` with few rows of two and of three classes and two folds: imports, first calls, the start of processes
-    and what is compiled for large sparse data must not be in anybody's time."""
+    """Call ``fit`` with few rows of two and of three classes and two folds, so that imports, first calls, the start of
+    processes and compilation for large sparse data are not timed."""
     rng = np.random.default_rng(0)
     compile_products()
     X = rng.normal(size=(60, 3))

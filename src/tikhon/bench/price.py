@@ -1,13 +1,13 @@
-"""What tuning k = 1 … 1,000 strengths costs, in fits: how many plain fits at the strengths found take as long.
+"""The cost of tuning k = 1 … 1,000 strengths, in fits: how many plain fits at the strengths found take as long.
 
-Logistic regression with a hold-out of a fifth of the rows, on made dense data and on 20 newsgroups. The unit is one fit
-by scikit-learn's LogisticRegression (lbfgs, tol 1e-4) on all rows at the strengths that were found. It has one C only,
+Logistic regression with a hold-out of a fifth of the rows, on simulated dense data and on 20 newsgroups. The unit is one
+fit by scikit-learn's LogisticRegression (lbfgs, tol 1e-4) on all rows at the strengths found. It has a single C,
 so column j is divided by sqrt(strength_j) and C = 1: with v_j = sqrt(strength_j) w_j,
 
     loss(X w) + 1/2 sum_j strength_j w_j^2 = loss(Z v) + 1/2 ||v||^2,   Z_j = X_j / sqrt(strength_j).
 
-Columns of unlike scale make lbfgs slow, the more so the more the strengths differ. That unit therefore grows with k, and
-the same cost is told in a second one that does not: the fit at the one strength found for k = 1.
+Columns of different scales make lbfgs slow, the more so the more the strengths differ. That unit therefore grows with k,
+so the cost is also given in a second unit that does not: the fit at the one strength found for k = 1.
 """
 
 import warnings
@@ -40,7 +40,7 @@ from tikhon.report.canvas import COLOURS, GREY, TICK_SIZE, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "The price of tuning by the number of groups, in fits"
+TITLE = "The cost of tuning by the number of groups, in fits"
 TUNER = "auto"
 DENSE, NEWS = "dense", "news"
 COUNTS, QUICK_COUNTS = (1, 10, 100, 1_000), (1, 10)
@@ -48,19 +48,19 @@ ROWS, FEATURES, QUICK_ROWS, QUICK_FEATURES = 20_000, 1_000, 600, 40
 TEST_ROWS = 5_000
 LOGIT_SPREAD = 2.0  # of the true scores: the best possible log loss is then about 0.47
 SPAN = 1.5  # powers of ten between the true weights of the first and of the last column
-TECHNICAL = ("comp.", "sci.")  # how the names of the first class's newsgroups start: 9 of the 20
-MIN_DOCUMENTS = 2  # with a word
+TECHNICAL = ("comp.", "sci.")  # name prefixes of the newsgroups in the first class: 9 of the 20
+MIN_DOCUMENTS = 2  # that contain a word
 QUICK_EVERY = 20  # of the documents
 HELD_OUT = 0.2
 UNIT_FITS, UNIT_TOL, UNIT_MAX_ITER = 3, 1e-4, 2_000
-LIMIT = 900.0  # CPU seconds of one tuning: who needs more is stopped
+LIMIT = 900.0  # CPU seconds; a tuning that takes longer is stopped
 STOPPED = "stopped"
 ASKED = {10: 6.0, 100: 10.0}  # fits, by number of groups
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows to train on and to test on; ``order`` ranks the columns, and groups are neighbours in it."""
+    """Training and test rows; ``order`` ranks the columns, and groups are neighbours in it."""
 
     X: Any
     y: NDArray[np.intp]
@@ -82,7 +82,7 @@ def dense_data(rows: int, features: int) -> Data:
 
 @lru_cache(maxsize=1)
 def news_data(folder: Path, every: int) -> Data:
-    """20 newsgroups as tf-idf of single words, technical against other groups; columns by falling document frequency."""
+    """20 newsgroups as tf-idf of single words, technical against other groups; columns by decreasing document frequency."""
     texts = load_newsgroups(folder)
     words = TfidfVectorizer(min_df=MIN_DOCUMENTS)
     X = words.fit_transform(texts.train_texts[::every])
@@ -101,7 +101,7 @@ def technical(labels: NDArray[np.str_]) -> NDArray[np.intp]:
 
 
 def bands(order: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-    """The group of each column: the columns in their order, cut into bands of as equal numbers as can be."""
+    """The group of each column: the ordered columns, cut into bands of nearly equal size."""
     found = np.empty(len(order), dtype=np.intp)
     for band, columns in enumerate(np.array_split(order, count)):
         found[columns] = band
@@ -122,7 +122,7 @@ def plain_fit(tol: float = UNIT_TOL) -> Any:
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """Tune one number of groups on one of the data, and fit at the strengths found."""
+    """Tune one number of groups on one data set, and fit at the strengths found."""
     if params["data"] == DENSE:
         data = dense_data(params["rows"], params["features"])
     else:
@@ -192,7 +192,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 
 def _entry(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
-    """The row's figures with its cost in both units; without one where it was stopped."""
+    """The row's figures with its cost in both units; None if it was stopped."""
     keys = ("data", "k", "n_rows", "n_features", "status", "log_loss", "unit_seconds", "unit_iterations", "unit_status")
     entry: dict[str, Any] = {key: row.get(key) for key in keys}
     entry["seconds"] = row["cpu_seconds"]
@@ -223,17 +223,17 @@ def render(made: Plan, entries: Sequence[Mapping[str, Any]], summary: Mapping[st
         f"Logistic regression with tuner={TUNER!r} and one hold-out of {HELD_OUT:.0%} of the rows; CPU seconds of the "
         "whole tuning and of the final fit on all rows, one thread.",
         f"**A fit**: scikit-learn's LogisticRegression (lbfgs, tol {UNIT_TOL:g}) on all rows at the strengths found, "
-        f"the median of {UNIT_FITS}. It has one C only, so each column is divided by the root of its strength, and C "
-        "= 1: the same objective. Columns of unlike scale slow lbfgs down, so that this unit grows as the strengths "
-        "come to differ: see its iterations. **One-strength fits** are the same seconds in units of the fit at the "
+        f"the median of {UNIT_FITS}. It has a single C, so each column is divided by the square root of its strength, and C "
+        "= 1: the same objective. Columns of different scales slow lbfgs down, so this unit grows as the strengths "
+        "differ more: see its iterations. **One-strength fits** are the same seconds in units of the fit at the "
         "strength found for one group, which does not depend on the number of groups.",
-        f"dense: made data, normal columns whose true weights shrink {10.0**SPAN:.0f}-fold from the first to the last, "
-        f"scores of spread {LOGIT_SPREAD:g}; groups are neighbouring columns; {TEST_ROWS:,} further rows to test on.",
+        f"dense: simulated data, normal columns whose true weights shrink {10.0**SPAN:.0f}-fold from the first to the last, "
+        f"scores with standard deviation {LOGIT_SPREAD:g}; groups are neighbouring columns; {TEST_ROWS:,} test rows.",
         "news: 20 newsgroups by date, comp.* and sci.* against the others, tf-idf of single words in at least "
-        f"{MIN_DOCUMENTS} documents; groups are bands of neighbours by document frequency, equal in number of words.",
+        f"{MIN_DOCUMENTS} documents; groups are bands of document frequency with equal numbers of words.",
         f"A tuning that takes more than {LIMIT:g} seconds is stopped.",
     ]
-    header = ["data", "groups", "seconds", "one fit", "its iterations", "fits", "asked", "one-strength fits"]
+    header = ["data", "groups", "seconds", "one fit", "its iterations", "fits", "target", "one-strength fits"]
     header += ["test log loss", "status"]
     cells = []
     for entry in entries:
@@ -254,7 +254,7 @@ def render(made: Plan, entries: Sequence[Mapping[str, Any]], summary: Mapping[st
                 entry["status"],
             ]
         )
-    verdict = f"Asked for: {'met' if summary['met'] else '**not met** ⚠'}.\n"
+    verdict = f"Targets: {'met' if summary['met'] else '**not met** ⚠'}.\n"
     return "\n".join(
         [heading(TITLE, about, quick=made.quick, date=today(), used=versions()), table(header, cells), verdict]
     )
@@ -271,7 +271,7 @@ def draw(evaluation: Evaluation) -> "Figure":
         others = [entry["one_strength_fits"] or np.nan for entry in found]
         cost.plot(counts, others, "o--", color=colour, markerfacecolor="white", label=f"{name}, one-strength fits")
         loss.plot(counts, [entry["log_loss"] for entry in found], "o-", color=colour, label=name)
-    cost.plot(list(ASKED), list(ASKED.values()), "_", color=GREY, markersize=16, label="asked: at most")
+    cost.plot(list(ASKED), list(ASKED.values()), "_", color=GREY, markersize=16, label="target: at most")
     for axes in (cost, loss):
         axes.set_xscale("log")
     cost.set_yscale("log")
@@ -284,7 +284,7 @@ def draw(evaluation: Evaluation) -> "Figure":
 
 
 def warm_up() -> None:
-    """Ours and the plain fit, dense and sparse, on next to nothing."""
+    """Ours and the plain fit, dense and sparse, on tiny data."""
     compile_products()
     data = dense_data(60, 4)
     groups = bands(data.order, 2)

@@ -1,9 +1,9 @@
-"""Folding RNA beside ViennaRNA, and what training costs: random sequences and S-151Rfam, CONTRAfold's weights.
+"""Folding RNA compared with ViennaRNA, and the cost of training: random sequences and S-151Rfam, CONTRAfold's weights.
 
-ViennaRNA's energies and CONTRAfold's scores are different models of nearly the same structures; both sum over all of them, and
-both tell the probability of every pair. Times go from a text to these probabilities: ``fold_compound`` and ``pf``, after which
-ViennaRNA has them in memory of its own (to ask for them as Python's tuples takes it longer, and is not counted), and
-``RNAFolder.predict_pairs``, whose answer is a sparse matrix. All run in turns, on one thread where nothing else is said.
+ViennaRNA's energies and CONTRAfold's scores are different models of nearly the same structures; both sum over all of them
+and compute the probability of every pair. Times are from a string to these probabilities: ``fold_compound`` and ``pf``, after
+which ViennaRNA has them in its own memory (converting them to Python tuples takes longer and is not counted), and
+``RNAFolder.predict_pairs``, which returns a sparse matrix. All run in alternating turns, on one thread unless stated otherwise.
 """
 
 import time
@@ -33,18 +33,18 @@ from tikhon.report.canvas import COLOURS, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Folding RNA beside ViennaRNA"
+TITLE = "Folding RNA compared with ViennaRNA"
 PEER = "ViennaRNA"
 DATA, WEIGHTS, FOLD = "s151rfam", "contrafold-2", "fold=A"
 SEED = 0
-REPEATS = {100: 15, 400: 7, 1000: 5, 2000: 3}  # by the number of letters
-YARDSTICK = 1000  # letters that ViennaRNA folds, for the price of a gradient
+REPEATS = {100: 15, 400: 7, 1000: 5, 2000: 3}  # by the number of nucleotides
+YARDSTICK = 1000  # nucleotides that ViennaRNA folds, as the unit for the cost of a gradient
 TURNS = 7  # of training
-LONGEST = 5000  # letters whose memory is measured
+LONGEST = 5000  # nucleotides for which memory is measured
 QUICK_REPEATS, QUICK_YARDSTICK, QUICK_TURNS, QUICK_LONGEST, QUICK_MOLECULES = {100: 2, 200: 2}, 200, 1, 300, 5
-LONG_ENOUGH = 400  # from here on, growth is fitted: with fewer letters, fixed costs count
+LONG_ENOUGH = 400  # growth is fitted from here on: for shorter sequences, fixed costs matter
 CONTESTANTS = {"vienna": PEER, "tikhon": "tikhon"}
-# What the figures of a full run should not exceed.
+# Upper limits for the figures of a full run.
 TARGETS = {
     "ratio_vienna_400": 0.25,
     "ratio_vienna_1000": 0.2,
@@ -70,10 +70,10 @@ def _folding(letters: int, repeats: int, folder: Path) -> Row:
 
 
 def _training(molecules: int | None, yardstick: int, repeats: int, folder: Path) -> Row:
-    """A loss with its gradient, and a product with the Hessian, at CONTRAfold's weights; on one thread and on two."""
+    """A loss with its gradient, and a Hessian product, at CONTRAfold's weights; on one thread and on two."""
     records = [record for record in load_rna(DATA, folder) if FOLD in record.about][:molecules]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # molecules that cannot be learned from, and unknown letters
+        warnings.simplefilter("ignore")  # about molecules that cannot be used, and unknown letters
         sequences = checked_sequences([record.sequence for record in records], LONGEST)
         structures = checked_structures("y", [record.structure for record in records], sequences)
         examples, _ = examples_of(sequences, structures, Rules())
@@ -86,7 +86,7 @@ def _training(molecules: int | None, yardstick: int, repeats: int, folder: Path)
         product = objective.hessian_at(weights)
 
         def gradient(objective: Folding = objective) -> Any:
-            return objective.reweighted(objective.row_weights).loss_gradient(weights)  # a view remembers nothing
+            return objective.reweighted(objective.row_weights).loss_gradient(weights)  # a view has empty caches
 
         def along(product: Callable[[Any], Any] = product) -> Any:
             return product(direction)
@@ -96,7 +96,7 @@ def _training(molecules: int | None, yardstick: int, repeats: int, folder: Path)
 
 
 def _alone(letters: int, folder: Path) -> Row:
-    """Seconds, and the most memory that the process took, with Python and the libraries."""
+    """Seconds, and the peak memory of the process, with Python and the libraries."""
     model, sequence = _model(folder), random_sequence(letters)
     start = time.perf_counter()
     model.predict_pairs([sequence])
@@ -125,7 +125,7 @@ def _vienna(sequence: str) -> None:
 
 
 def _model(folder: Path) -> RNAFolder:
-    """Ready, with its code compiled."""
+    """A model whose code is compiled."""
     model = RNAFolder.from_parameters(rna_file(WEIGHTS, folder), n_jobs=1)
     model.predict_pairs(["GGGAAAUCCC"])
     return model
@@ -135,7 +135,7 @@ def warm_up() -> None:
     try:
         import RNA
     except ImportError as error:
-        raise MissingExtra(f"this bench needs ViennaRNA: pip install {PEER}") from error
+        raise MissingExtra(f"this benchmark needs ViennaRNA: pip install {PEER}") from error
     RNA.fold_compound("GGGAAAUCCC").pf()
 
 
@@ -183,7 +183,7 @@ def _render(
     made: Plan, folds: Sequence[Row], training: Sequence[Row], alone: Sequence[Row], summary: Mapping[str, Any]
 ) -> str:
     about = (
-        "Random sequences, the same for both; from text to the probabilities of all pairs, set-up included, one thread. "
+        "Random sequences, the same for both; from string to the probabilities of all pairs, set-up included, one thread. "
         "ViennaRNA: fold_compound and pf, without the transfer of its probabilities to Python; ours: predict_pairs with the "
         f"weights of CONTRAfold 2. In turns; medians of {', '.join(str(count) for _, count in made.config['repeats'])}."
     )
@@ -192,13 +192,13 @@ def _render(
         for row in folds
     ]
     body += [[f"{row['letters']}, alone", "", short(row["tikhon"]), ""] for row in alone]
-    parts = [table(["letters", *(f"{words} (s)" for words in CONTESTANTS.values()), "ratio"], body)]
-    parts += [f"Memory: {row['letters']} letters take {row['memory_gb']:.2f} GB, Python included.\n" for row in alone]
+    parts = [table(["nucleotides", *(f"{words} (s)" for words in CONTESTANTS.values()), "ratio"], body)]
+    parts += [f"Memory: {row['letters']} nucleotides take {row['memory_gb']:.2f} GB, with Python.\n" for row in alone]
     for row in training:
         parts.append(
-            f"Training: fold A of S-151Rfam, {row['examples']} molecules with {row['letters']:,} letters, at CONTRAfold's "
-            f"weights; beside one run of ViennaRNA over {row['yardstick']} letters, {short(row['vienna'])} s, in the same "
-            f"turns. Medians of {row['repeats']}.\n"
+            f"Training: fold A of S-151Rfam, {row['examples']} molecules with {row['letters']:,} nucleotides, at CONTRAfold's "
+            f"weights; relative to one run of ViennaRNA on {row['yardstick']} nucleotides, {short(row['vienna'])} s, in the "
+            f"same turns. Medians of {row['repeats']}.\n"
         )
         work = [
             [
@@ -210,7 +210,7 @@ def _render(
         ]
         parts.append(table(["", "1 thread (s)", "2 threads (s)", "2 threads / ViennaRNA"], work))
     growth = ", ".join(f"{CONTESTANTS[name]} {short(value)}" for name, value in summary["growth"].items())
-    parts.append(f"Time grows with the letters, from {LONG_ENOUGH} on, to the power of: {growth}.\n")
+    parts.append(f"Exponent of time in the number of nucleotides, from {LONG_ENOUGH} on: {growth}.\n")
     if not made.quick:
         asked = [
             [name, short(summary.get(name)), str(most), "met" if summary["met"][name] else "**not met** ⚠"]
@@ -218,15 +218,15 @@ def _render(
         ]
         parts += [
             table(["figure", "found", "at most", ""], asked),
-            "fold_a_gradient is a loss with its gradient over fold A, two threads, over ViennaRNA's time in the same row; "
-            "hessian_product a product over a gradient, two threads.\n",
+            "fold_a_gradient is the time of loss and gradient on fold A, two threads, over ViennaRNA's in the same row; "
+            "hessian_product is the time of a product over that of a gradient, two threads.\n",
         ]
     top = heading(TITLE, [about], quick=made.quick, date=today(), used=versions() | {PEER: version(PEER)})
     return "\n".join([top, *parts])
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """Seconds against letters, on logarithmic axes."""
+    """Seconds against nucleotides, on logarithmic axes."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     letters = [row["letters"] for row in evaluation.aggregates]
@@ -237,7 +237,7 @@ def draw(evaluation: Evaluation) -> "Figure":
     axes.set_xticks(letters, [f"{count:,}" for count in letters])
     axes.minorticks_off()
     axes.legend(frameon=False)
-    tidy(axes, x_label="letters", y_label="seconds to the probabilities of all pairs")
+    tidy(axes, x_label="nucleotides", y_label="seconds to the probabilities of all pairs")
     return figure
 
 

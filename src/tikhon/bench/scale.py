@@ -1,8 +1,8 @@
-"""Time and peak memory of a tuned fit as rows, columns and non-zeros grow, and the exponents fitted to them.
+"""Time and peak memory of a tuned fit as rows, columns and non-zeros grow, with fitted exponents.
 
-Made data, two classes, one strength for all columns: dense and sparse, one size varied at a time. Each point runs in a
-process of its own, so that its peak memory is its own: what the fit takes beyond the process and the data before it.
-An exponent is the slope of a line through the logarithms at the larger sizes: at the smaller, fixed costs count.
+Simulated data, two classes, one strength for all columns: dense and sparse, one size varied at a time. Each point runs in
+its own process, so that peak memory is that of this fit, beyond the process and the data before it.
+An exponent is the slope of a line through the logarithms at the larger sizes: at the smaller, fixed costs matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 TITLE = "Time and peak memory of a tuned logistic regression by the size of the data"
 TUNER = "auto"
-FITTED = 30.0  # an exponent is fitted to sizes from the largest down to this part of it
+FITTED = 30.0  # an exponent is fitted to sizes from the largest down to the largest over this
 SPREAD = 2.0  # standard deviation of the true scores
 SEED = 0
 REPEATS = 3
-ALLOWED = 1.1  # exponent of time in non-zeros: linear, and what a fit to a few noisy points may add
+ALLOWED = 1.1  # exponent of time in non-zeros: linear, plus the error of a fit to a few noisy points
 
 
 @dataclass(frozen=True)
 class Size:
-    """Rows, columns and, where sparse, non-zeros in a row; 0: dense."""
+    """Rows, columns and, for sparse data, non-zeros per row; 0: dense."""
 
     rows: int
     columns: int
@@ -69,8 +69,8 @@ QUICK_SWEEPS: dict[str, tuple[str, tuple[Size, ...]]] = {
 
 
 def made_data(size: Size) -> tuple[Any, Any]:
-    """Normal entries (in sparse rows at random columns), and labels by a logistic model whose scores have the standard
-    deviation SPREAD whatever the size."""
+    """Normal entries (at random columns of sparse rows), and labels from a logistic model whose scores have standard
+    deviation SPREAD for every size."""
     rng = np.random.default_rng(SEED)
     truth = rng.normal(size=size.columns) * SPREAD / np.sqrt(size.per_row or size.columns)
     X: Any
@@ -85,7 +85,7 @@ def made_data(size: Size) -> tuple[Any, Any]:
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """One point, in a process of its own unless the run is a quick one."""
+    """One point, in its own process unless the run is a quick one."""
     size, repeats = Size(params["rows"], params["columns"], params["per_row"]), params["repeats"]
     row: Row = in_fresh_process(_measured, size, repeats) if params["alone"] else _measured(size, repeats)
     return row
@@ -144,7 +144,7 @@ def plan(quick: bool) -> Plan:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """The slope of log value over log size at the larger sizes; None where there are not two points to draw it by."""
+    """The slope of log value against log size at the larger sizes; None with fewer than two points."""
     known = [(size, value) for size, value in zip(sizes, values, strict=True) if value > 0.0]
     largest = max((size for size, _ in known), default=0.0)
     x, y = (np.log([pair[place] for pair in known if pair[0] >= largest / FITTED]) for place in (0, 1))
@@ -180,9 +180,9 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 def render(made: Plan, summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """The report in Markdown."""
     about = (
-        f"LogisticRegression(tuner={TUNER!r}), one strength for all columns, two classes, made data; CPU seconds, one "
-        "thread, the median of up to three runs where one is short. Memory is the peak during the fit beyond what the "
-        "process and the data held before it. Exponents are fitted to the sizes from the largest down to a "
+        f"LogisticRegression(tuner={TUNER!r}), one strength for all columns, two classes, simulated data; CPU seconds, one "
+        "thread, the median of up to three runs if one is short. Memory is the peak during the fit beyond that of the "
+        "process and the data before it. Exponents are fitted to the sizes from the largest down to a "
         f"{FITTED:.0f}th of it."
     )
     slopes = [
@@ -205,8 +205,8 @@ def render(made: Plan, summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
     ]
     header = ["sweep", "rows", "columns", "non-zeros", "seconds", "memory (MB)", "data (MB)", "steps", "status"]
     verdict = (
-        f"Asked for: time no worse than linear in the non-zeros of sparse data, here an exponent of at most {ALLOWED} "
-        f"over sparse_n and sparse_nonzeros. {'Met' if summary['met'] else '**Not met** ⚠'}.\n"
+        f"Target: time at most linear in the non-zeros of sparse data, here an exponent of at most {ALLOWED} "
+        f"for sparse_n and sparse_nonzeros. {'Met' if summary['met'] else '**Not met** ⚠'}.\n"
     )
     return "\n".join(
         [
@@ -221,7 +221,7 @@ def render(made: Plan, summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """Seconds and megabytes against the size that varies, on logarithmic axes; dashed: in proportion to it."""
+    """Seconds and megabytes against the varied size, on logarithmic axes; dashed: proportional to it."""
     curves = evaluation.summary["curves"]
     figure = new_figure(9.6, 4.2)
     panels = figure.subplots(1, 2)
@@ -241,7 +241,7 @@ def draw(evaluation: Evaluation) -> "Figure":
 
 
 def warm_up() -> None:
-    """Every point warms itself up, in its process."""
+    """Nothing: every point warms up in its own process."""
 
 
 BENCH = Experiment(

@@ -1,4 +1,4 @@
-"""A solver that stops at a given objective, and records when each value of the objective was reached."""
+"""A solver that stops at a given objective value, and records when each value was reached."""
 
 import copy
 import time
@@ -12,17 +12,17 @@ from tikhon.objective import Objective, Vector
 from tikhon.results import FitResult
 from tikhon.solvers import LBFGS, Solver
 
-# The solver itself never stops first: what ends a fit here is a target or a certified gap.
+# So tight that fits always end by the target or the certified gap.
 TIGHT_TOL, MOST_ITERATIONS = 1e-12, 20_000
 
 
 class _Reached(Exception):
-    """The objective is low enough."""
+    """The objective has reached its target."""
 
 
 @dataclass
 class ToTarget:
-    """L-BFGS until the penalised loss is at most ``target``, or certainly within ``gap`` of its minimum, relatively.
+    """L-BFGS until the penalised loss is at most ``target``, or certified to a relative gap of ``gap``.
 
     The certificate is that of a strongly convex function: f(w) - min f <= 1/2 sum_j g_j^2 / strength_j, where g is the gradient
     of the penalised loss f.
@@ -32,7 +32,7 @@ class ToTarget:
     gap: float = 0.0
     solver: Solver = field(default_factory=lambda: LBFGS(tol=TIGHT_TOL, max_iter=MOST_ITERATIONS))
     reached: float = field(default=np.inf, init=False)
-    reached_gap: float = field(default=np.inf, init=False)  # certified; only where ``gap`` is asked for
+    reached_gap: float = field(default=np.inf, init=False)  # certified; only with ``gap``
     trace: list[tuple[float, float]] = field(
         default_factory=list, init=False
     )  # time.perf_counter() and the penalised loss
@@ -58,7 +58,7 @@ class ToTarget:
 
 
 class _Watch:
-    """Sees every evaluation, and ends the minimisation."""
+    """Observes every evaluation, and ends the minimisation."""
 
     def __init__(self, strength: Vector, target: float, gap: float) -> None:
         self._strength, self._target, self._gap = strength, target, gap
@@ -67,7 +67,7 @@ class _Watch:
 
     def see(self, weights: Vector, loss: float, gradient: Vector) -> None:
         if np.array_equal(weights, self.weights):
-            return  # asked again, which objectives answer without a pass over the data
+            return  # a repeated call, which objectives answer from their cache
         self.weights, self.loss = weights.copy(), loss
         self.value = loss + 0.5 * float(self._strength @ np.square(weights))
         self.trace.append((time.perf_counter(), self.value))
@@ -80,7 +80,7 @@ class _Watch:
 
 
 def _watched(objective: Objective, watch: _Watch) -> Objective:
-    """The objective with all that it offers, so that the solver does the same as without the watch."""
+    """The objective with all its capabilities and hints, so that the solver behaves as without the watch."""
     found: Any = copy.copy(objective)
     found.__class__ = _watched_class(type(objective))
     found.watch = watch

@@ -1,8 +1,8 @@
-"""Text: 20 newsgroups (20 classes) and IMDB (two), tf-idf of words and pairs of words, against LogisticRegressionCV.
+"""Text: 20 newsgroups (20 classes) and IMDB (two), tf-idf of words and pairs of words, compared with LogisticRegressionCV.
 
-One strength for all columns, then one for each group of columns: bands of document frequency, words and pairs apart,
-and both. The rival tries 21 values of C = 1 / strength on five folds; liblinear, where it is installed, searches its
-own. Vectorising is in nobody's time. One thread by CPU seconds, then two threads by the clock.
+One strength for all columns, then one for each group of columns: bands of document frequency, words and pairs separate,
+and both. The rival tries 21 values of C = 1 / strength on five folds; liblinear, if installed, does its own search for C.
+Vectorising is not timed. CPU seconds on one thread, then wall-clock seconds on two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,21 +43,21 @@ from tikhon.report.canvas import BLUE, GREY, RED, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Text with one strength and with several, beside LogisticRegressionCV"
+TITLE = "Text with one strength and with several, compared with LogisticRegressionCV"
 TUNER = "auto"
 SOLVER = "lbfgs"
 LOADERS = {"newsgroups": load_newsgroups, "imdb": load_imdb}
 FILES = {"newsgroups": "newsgroups20", "imdb": "imdb"}
 ONE, BANDS, NGRAMS, BOTH = "one", "bands", "ngrams", "both"
 GROUPINGS = (ONE, BANDS, NGRAMS, BOTH)
-MOST_ROWS, QUICK_ROWS = None, 150  # of training, and as many of test, drawn with seed 0
-LEAST_DOCUMENTS = 10  # that a column is found in
+MOST_ROWS, QUICK_ROWS = None, 150  # training rows, and as many test rows, drawn with seed 0
+LEAST_DOCUMENTS = 10  # in which a column must occur
 LABEL_HEIGHT = 12  # points, in the plot
 ASKED_SPEEDUP, ASKED_LOSS_RATIO, ASKED_GROUPINGS = 5.0, 1.0, 2
 
 
 class Text(NamedTuple):
-    """A vectorised set and, by the name of the grouping, the group of each column."""
+    """A vectorised set and, for each grouping by name, the group of each column."""
 
     dataset: Dataset
     groups: Mapping[str, NDArray[np.str_] | None]
@@ -65,7 +65,7 @@ class Text(NamedTuple):
 
 @lru_cache(maxsize=1)
 def text_set(name: str, folder: Path, most_rows: int | None) -> Text:
-    """Rows of unit length: 1 + log of the count, times the inverse document frequency, words and pairs of words."""
+    """tf-idf of words and pairs of words: 1 + log of the count, times the inverse document frequency; rows of unit length."""
     texts = LOADERS[name](folder)
     train, test = (_drawn(len(labels), most_rows, labels) for labels in (texts.train_labels, texts.test_labels))
     vectoriser = TfidfVectorizer(ngram_range=(1, 2), min_df=LEAST_DOCUMENTS, sublinear_tf=True)
@@ -101,7 +101,7 @@ def column_groups(X: Any, terms: Sequence[str]) -> dict[str, NDArray[np.str_] | 
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """Tune and fit one set by one contestant."""
+    """Tune and fit one contestant on one set."""
     assert folder is not None
     dataset, groups = text_set(params["dataset"], folder, params["most_rows"])
     contestant: str = params["contestant"]
@@ -182,9 +182,9 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """Of each set: speedup_<set> and logloss_ratio_<set>, the rival's seconds over ours and our test log loss over its,
-    both with one group; gain_<set>_<grouping>, by which share of it the test log loss falls below that of one group;
-    two_threads_speedup_<set>, the first by the clock on two threads."""
+    """For each set: speedup_<set> and logloss_ratio_<set>, the rival's seconds over ours and our test log loss over the
+    rival's, both with one group; gain_<set>_<grouping>, the relative reduction of the test log loss compared with one
+    group; two_threads_speedup_<set>, the speedup in wall-clock time on two threads."""
     datasets: dict[str, dict[str, Any]] = {}
     for row in rows:
         shape = {key: row[key] for key in ("n_train", "n_test", "n_features", "n_nonzeros", "n_classes")}
@@ -193,7 +193,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         seconds = row["cpu_seconds"] if row["threads"] == 1 else row["wall_seconds"]
         figures = {"seconds": seconds, **{key: row[key] for key in keys}}
         entry["one_thread" if row["threads"] == 1 else "two_threads"][row["contestant"]] = figures
-    summary: dict[str, Any] = {"clock": "CPU seconds on one thread, wall seconds on two", "datasets": datasets}
+    summary: dict[str, Any] = {"clock": "CPU seconds on one thread, wall-clock seconds on two", "datasets": datasets}
     lower = []
     for name, entry in datasets.items():
         found = entry["one_thread"]
@@ -225,12 +225,12 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
     about = (
         f"tf-idf of words and pairs of words (1 + log of the count, rows of unit length) found in at least "
         f"{LEAST_DOCUMENTS} training documents. {LOGISTIC_CV}: C = 2^-10 … 2^10, 5 folds, scoring log loss, {SOLVER}, "
-        f"max_iter {MAX_ITER}, default tol. Ours: tuner {TUNER!r}, as it is by default. {BANDS}: a group for each "
+        f"max_iter {MAX_ITER}, default tol. Ours: tuner {TUNER!r} with its default settings. {BANDS}: a group for each "
         f"doubling of the number of documents; {NGRAMS}: words and pairs; {BOTH}: crossed."
     )
     package = PACKAGES[LIBLINEAR]
     found = {name: one for name, one in peer_versions().items() if name == package}
-    notes = [] if found else [f"Not installed here, and so left out: {package} (`pip install 'tikhon[peers]'`)."]
+    notes = [] if found else [f"Not installed here, therefore omitted: {package} (`pip install 'tikhon[peers]'`)."]
     top = heading(TITLE, [about, *notes], quick=made.quick, date=today(), used={**versions(), **found})
     parts = [top]
     for name, entry in summary["datasets"].items():
@@ -238,12 +238,12 @@ def render(made: Plan, summary: Mapping[str, Any]) -> str:
         if f"speedup_{name}" in summary:
             parts.append(
                 f"With one group {short(summary[f'speedup_{name}'])} times as fast as {LOGISTIC_CV}, test log loss "
-                f"{number(summary[f'logloss_ratio_{name}'], 4)} of its; on two threads "
+                f"{number(summary[f'logloss_ratio_{name}'], 4)} times that of the rival; on two threads "
                 f"{short(summary.get(f'two_threads_speedup_{name}'))} times as fast.\n"
             )
     parts += [
-        f"Asked for: {ASKED_SPEEDUP:g} times as fast on each set at no higher test log loss, and a lower one with groups "
-        f"than with one for at least {ASKED_GROUPINGS} groupings. "
+        f"Target: {ASKED_SPEEDUP:g} times as fast on each set at no higher test log loss, and with groups a lower one "
+        f"than with one group for at least {ASKED_GROUPINGS} groupings. "
         f"{'Met' if summary['met'] else '**Not met** ⚠'}.\n",
         "## Strengths\n",
         *(_strengths(name, entry) for name, entry in summary["datasets"].items()),
@@ -279,7 +279,7 @@ def _strengths(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _overlap(point: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Would labels of these two, seconds and losses, be written over one another?"""
+    """Would the labels of these two points (seconds, loss) overlap?"""
     return bool(abs(np.log(point[0] / other[0])) < 1.0 and abs(np.log(point[1] / other[1])) < 1e-3)
 
 
@@ -297,7 +297,7 @@ def draw(evaluation: Evaluation) -> "Figure":
             above = sum(_overlap(point, other) for other in list(points.values())[:place])
             axes.annotate(contestant, point, xytext=(5, 4 + LABEL_HEIGHT * above), textcoords="offset points")
         axes.set_xscale("log")
-        axes.xaxis.set_minor_formatter(NullFormatter())  # a panel of one decade would number them all
+        axes.xaxis.set_minor_formatter(NullFormatter())  # on a single decade all of them would be labelled
         axes.margins(0.35, 0.4)
         axes.set_title(name)
         tidy(axes, x_label="CPU seconds, one thread", y_label="test log loss")

@@ -1,6 +1,6 @@
 """The ``tikhon`` command; the only part that prints.
 
-Data goes to stdout, all else to stderr. Exit codes: 0, 1 for what should not happen, 2 for bad input, 130 for Ctrl-C.
+Data goes to stdout, all else to stderr. Exit codes: 0, 1 for unexpected errors, 2 for bad input, 130 for Ctrl-C.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The commands put together."""
+"""The application with all its commands."""
 
 import sys
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code."""
+    """Run a command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(given or ["--help"], prog_name="tikhon", standalone_mode=False)
@@ -57,10 +57,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted")
         return INTERRUPTED
     except Exception as error:
-        # A mistake in the command line itself. Its class has moved between typer's releases; its method has not.
+        # An error in the command line itself. Its class has moved between releases of typer; its method has not.
         if not hasattr(error, "format_message"):
             raise
-        complain(f"{error.format_message()} (tikhon {_subcommand(given)}--help shows what is possible)")
+        complain(f"{error.format_message()} (see tikhon {_subcommand(given)}--help)")
         return BAD_INPUT
     return code if isinstance(code, int) else 0
 

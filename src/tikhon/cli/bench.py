@@ -1,4 +1,4 @@
-"""``tikhon bench``: speed beside other libraries, in one run."""
+"""``tikhon bench``: speed compared with other libraries, in one run."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from tikhon.cli.runs import Data, Json, Name, Out, Quick, list_or_run
 def bench(
     name: Name = None, data: Data = None, out: Out = Path("results"), quick: Quick = False, as_json: Json = False
 ) -> None:
-    """Race against other libraries on the same data; without NAME, list the races."""
+    """Benchmark against other libraries on the same data; without NAME, list the benchmarks."""
     from tikhon.bench import BENCHES
 
-    # One at a time: races that share the cores say nothing.
+    # One at a time: timings of runs that share the cores are meaningless.
     list_or_run("bench", BENCHES, name, data=data, out=out, quick=quick, jobs=1, as_json=as_json)

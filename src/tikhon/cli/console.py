@@ -1,4 +1,4 @@
-"""What the commands share: one line for each thing that went wrong, JSON, progress bars."""
+"""Shared by the commands: one-line errors, JSON output, progress bars."""
 
 import functools
 import json
@@ -27,11 +27,11 @@ TRACEBACK_VARIABLE = "TIKHON_TRACEBACK"
 
 
 class InterruptionError(Exception):
-    """Ctrl-C, with what the user should know about what was kept."""
+    """Ctrl-C, with a message about what was kept."""
 
 
 def complain(message: str) -> None:
-    """One line on stderr, whatever the message holds."""
+    """Print a message as one line on stderr, whatever it contains."""
     text = " ".join(message.split()) or "something went wrong"
     print(f"tikhon: {printable(text)}", file=sys.stderr)
 
@@ -53,7 +53,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             complain(f"interrupted; {str(error) or 'nothing was written'}")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever read our output has gone; the interpreter's own last flush must not complain about it either.
+            # The reader of our output is gone; the interpreter's final flush must not raise again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(UNEXPECTED) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -85,22 +85,22 @@ def same_file(first: Path, second: Path) -> bool:
 def refuse_overwriting(output: Path, sources: Sequence[Path]) -> None:
     for source in sources:
         if same_file(output, source):
-            raise InputError(f"{output}: is the file that is read; give another name for the output")
+            raise InputError(f"{output}: is also an input; give another name for the output")
 
 
 def claim_outputs(outputs: Sequence[Path], sources: Sequence[Path]) -> None:
-    """Before any work: every output can be written, is no input, and has a name of its own."""
+    """Check before any work that every output can be written, is not an input and has its own name."""
     from tikhon.data.files import check_writable
 
     for place, output in enumerate(outputs):
         check_writable(output)
         refuse_overwriting(output, sources)
         if any(output.resolve() == other.resolve() or same_file(output, other) for other in outputs[:place]):
-            raise InputError(f"{output}: is named for two outputs: give each its own")
+            raise InputError(f"{output}: is given for two outputs: give each its own name")
 
 
 class Bar:
-    """A progress bar with an ETA, or nothing where nobody would see it."""
+    """A progress bar with an ETA, or nothing if it would not be seen."""
 
     def __init__(self, progress: "RichProgress | None") -> None:
         self._progress = progress
@@ -123,7 +123,7 @@ class Bar:
 
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
-    """A bar on stderr, if that is a terminal, that goes when it is done."""
+    """A bar on stderr, if that is a terminal, that disappears when done."""
     if not sys.stderr.isatty():
         yield Bar(None)
         return
@@ -143,7 +143,7 @@ def _escaped(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Without characters that would move a terminal's cursor or that its encoding lacks."""
+    """Replace characters that would move a terminal's cursor or that its encoding lacks."""
     visible = "".join(character if character.isprintable() else "�" for character in text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return visible.encode(encoding, "replace").decode(encoding)

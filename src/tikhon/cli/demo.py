@@ -1,4 +1,4 @@
-"""``tikhon demo``: what the library does, on data that comes with it."""
+"""``tikhon demo``: a demonstration of the library on data that comes with it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The directory for the page and its plots.")] = Path("tikhon-demo"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Tune on data that comes with tikhon: a table, plots, an HTML page, in under a minute."""
+    """Tune models on data that comes with tikhon: a table, plots and an HTML page, in under a minute."""
     from tikhon.cli.tables import print_rows
     from tikhon.report.demo import run
 

@@ -34,7 +34,7 @@ def fit(
     train: Annotated[Path, typer.Argument(help="csv with a header row, or svmlight; also gzipped.")],
     model: ModelFile,
     target: Annotated[str | None, typer.Option("--target", "-t", help="csv: the column to predict.")] = None,
-    task: Annotated[Task, typer.Option(help="auto: text and few whole numbers are classes.")] = Task.auto,
+    task: Annotated[Task, typer.Option(help="auto: text and few whole numbers mean classes.")] = Task.auto,
     groups: Annotated[
         str, typer.Option(help="none, separate, prefix (before '__'), or a .json file of groups.", metavar="GROUPS")
     ] = "none",
@@ -44,18 +44,18 @@ def fit(
         list[str] | None, typer.Option(help="csv: a column to leave out; repeatable.", metavar="COLUMN")
     ] = None,
     file_format: Annotated[
-        Format, typer.Option("--format", help="What TRAIN holds; auto: as its name ends.")
+        Format, typer.Option("--format", help="Format of TRAIN; auto: by its suffix.")
     ] = Format.auto,
     standardize: Annotated[bool, typer.Option("--standardize", help="Scale each column to unit variance.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Fit without an intercept.")] = False,
     cv: Folds = None,
     validation_fraction: HeldOut = None,
     rescale: Annotated[
-        bool, typer.Option("--rescale", help="Scale the strengths by the number of rows for the last fit.")
+        bool, typer.Option("--rescale", help="Rescale the strengths by the number of rows for the final fit.")
     ] = False,
     checkpoint: Checkpoint = None,
     seed: Seed = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Folds at once; all cores unless told.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Folds in parallel; default: all cores.")] = None,
     as_json: Json = False,
 ) -> None:
     """Learn the strengths and the weights of a linear or logistic regression, and write a model file."""
@@ -86,7 +86,7 @@ def _read(train: Path, file_format: Format, target: str | None, task: Task, igno
     bar.start(None, f"reading {train.name}")
     if file_format.is_svmlight(train):
         if target is not None or ignore:
-            raise InputError(f"{train}: svmlight files have no column names: leave --target and --ignore out")
+            raise InputError(f"{train}: svmlight files have no column names: leave out --target and --ignore")
         return read_svmlight(train)
     if target is None:
         raise InputError(f"{train}: name the column to predict with --target; columns are {shown(header(train))}")
@@ -107,20 +107,20 @@ def _estimator(task: Task) -> Any:
 
 
 def _fitted(estimator: Any, table: "Table", task: Task, checkpoint: Path | None, bar: Bar) -> list[str]:
-    """Fit in place; the warnings, each once."""
+    """Fit in place and return the distinct warnings."""
     import numpy as np
 
     target = np.asarray(table.target, dtype=np.float64) if task is Task.regression else table.target
     messages = fitted(
         estimator, table.X, target, table.source, checkpoint, bar, lambda message: _with_names(message, table.columns)
     )
-    # The estimator sees an array: names would need a data frame, and with it pandas or polars.
+    # The estimator is given an array, since names would need a data frame and so pandas or polars.
     estimator.feature_names_in_ = np.array(table.columns, dtype=object)
     return messages
 
 
 def _with_names(message: str, columns: Sequence[str]) -> str:
-    """The message with the file's column names for the positions x0, x1 ... that an array's columns go by."""
+    """The message with the file's column names in place of x0, x1 ..., the default names of an array's columns."""
 
     def named(match: re.Match[str]) -> str:
         place = int(match[1])

@@ -1,4 +1,4 @@
-"""What ``tikhon fit``, ``tag fit`` and ``fold fit`` share: options, checks before the work, the fit, the report."""
+"""Shared by ``tikhon fit``, ``tag fit`` and ``fold fit``: options, checks before the work, the fit, the report."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,22 +15,22 @@ from tikhon.errors import InputError
 if TYPE_CHECKING:
     from tikhon.results import Step
 
-ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model file to write, by custom .safetensors.")]
+ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model file to write, conventionally .safetensors.")]
 Tuner = Annotated[TunerName, typer.Option(help="How the strengths are learned.")]
 TunerOfSequences = Annotated[SequenceTunerName, typer.Option(help="How the strengths are learned.")]
 Strength = Annotated[
     list[str] | None, typer.Option(help="Fix a group's strength (repeatable), or VALUE for all.", metavar="NAME=VALUE")
 ]
 Folds = Annotated[
-    int | None, typer.Option("--cv", min=2, help="Folds of the cross-validation; chosen by the tuner unless told.")
+    int | None, typer.Option("--cv", min=2, help="Number of cross-validation folds; default: chosen by the tuner.")
 ]
 HeldOut = Annotated[
     float | None,
-    typer.Option("--validation-fraction", help="Hold out this share of the data instead of cross-validation."),
+    typer.Option("--validation-fraction", help="Hold out this fraction of the data instead of cross-validation."),
 ]
-Checkpoint = Annotated[Path | None, typer.Option(help="Keep each step in this file; a killed run goes on from it.")]
+Checkpoint = Annotated[Path | None, typer.Option(help="Save each step to this file; a killed run resumes from it.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the splits.")]
-Threads = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads; all cores unless told.")]
+Threads = Annotated[int | None, typer.Option("--jobs", min=1, help="Number of threads; default: all cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -38,9 +38,9 @@ def tuning_parameters(
     *, tuner: TunerName | SequenceTunerName, strength: Sequence[str] | None, folds: int | None, held_out: float | None,
     checkpoint: Path | None, seed: int, jobs: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The parameters of an estimator that these options stand for."""
+    """The estimator parameters for these options."""
     if folds is not None and held_out is not None:
-        raise InputError("--cv and --validation-fraction exclude each other: give one")
+        raise InputError("--cv and --validation-fraction are mutually exclusive: give one")
     return {
         "tuner": make_tuner(tuner, checkpoint),
         "strengths": strengths_by_name(strength or []),
@@ -55,14 +55,14 @@ def fitted(
     estimator: Any, X: Any, y: Any, source: Path | str, checkpoint: Path | None, bar: Bar,
     in_words: Callable[[str], str] = str,
 ) -> list[str]:  # fmt: skip
-    """Fit in place; the warnings, each once. ``in_words`` puts names of the file in place of numbers of rows or columns."""
+    """Fit in place and return the distinct warnings. ``in_words`` replaces row or column numbers by names from the file."""
     estimator._on_step = show_step(bar, estimator.tuner)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             estimator.fit(X, y)
     except KeyboardInterrupt as interrupt:
-        if not interrupt.args:  # estimators give a reason where they kept the best until then
+        if not interrupt.args:  # estimators give a reason if they kept the best result so far
             raise InterruptionError(f"no model was written{_how_to_go_on(checkpoint)}") from None
     except ValueError as error:
         raise InputError(f"{source}: {in_words(str(error))}") from error
@@ -87,7 +87,7 @@ def report(
     estimator: Any, *, title: str, about: Mapping[str, Any], files: Mapping[str, Path | None], messages: Sequence[str],
     as_json: bool,
 ) -> None:  # fmt: skip
-    """What was learned, from what, and the files that hold it."""
+    """Print what was learned, from which data, and the files written."""
     from tikhon.cli.tables import group_rows, print_groups, print_tuning, tuning_dict
 
     for message in messages:
@@ -107,10 +107,10 @@ def report(
 
 
 def end_interrupted(estimator: Any, model: Path, checkpoint: Path | None) -> None:
-    """The exit code of Ctrl-C where one cut the tuning short."""
+    """Exit as after Ctrl-C if the tuning was interrupted."""
     if estimator.tuning_.status == "interrupted":
         raise InterruptionError(f"the best so far is in {model}{_how_to_go_on(checkpoint)}")
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:
-    return "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+    return "" if checkpoint is None else f"; the same command resumes from {checkpoint}"

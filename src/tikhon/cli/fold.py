@@ -60,19 +60,19 @@ STDOUT = Path("-")
 Model = Annotated[
     Path | None,
     typer.Option(
-        "--model", "-m", help="A model file of tikhon fold fit, or parameters of CONTRAfold or EternaFold; else tikhon's own."
+        "--model", "-m", help="A model file of tikhon fold fit, or CONTRAfold or EternaFold parameters; default: tikhon's own."
     ),
 ]  # fmt: skip
-Gamma = Annotated[float, typer.Option(help="mea, centroid: the larger, the more pairs.")]
+Gamma = Annotated[float, typer.Option(help="mea, centroid: larger values predict more pairs.")]
 Longest = Annotated[
     int | None,
-    typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB; as the model says unless told."),
+    typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB; default: the model's own value."),
 ]
 LeastHairpin = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Letters between two that pair, at least: 3 for EternaFold. Unless told as the model says; the packaged: 3.",
+        help="Minimum letters between two that pair: 3 for EternaFold. Default: the model's own value; 3 for tikhon's own.",
     ),
 ]
 
@@ -80,25 +80,25 @@ LeastHairpin = Annotated[
 @fold.command()
 @guarded
 def predict(
-    file: Annotated[Path, typer.Argument(help="FASTA, a sequence a line, bpseq or ct; also gzipped; - for stdin.")],
+    file: Annotated[Path, typer.Argument(help="FASTA, one sequence per line, bpseq or ct; also gzipped; - for stdin.")],
     model: Model = None,
     method: Annotated[
         DrawingMethod,
-        typer.Option(help="Largest expected accuracy, most probable, centroid, or drawn by probability."),
+        typer.Option(help="Maximum expected accuracy, most probable, centroid, or sampled by probability."),
     ] = DrawingMethod.mea,
     gamma: Gamma = 6.0,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="sample: structures of each sequence; 1 unless told.")
+        int | None, typer.Option(min=1, help="sample: number of structures per sequence; default: 1.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="sample: seed of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="sample: seed of the sampling.")] = 0,
     constraints: Annotated[
         Path | None,
         typer.Option(
-            help="Structures, by name (of a table or its file) or in order: '.' unpaired, '?' not known, '|' paired."
+            help="Structures, by name (of a table or its file) or in order: '.' unpaired, '?' unknown, '|' paired."
         ),
     ] = None,
     file_format: Annotated[
-        StructureFormat, typer.Option("--format", help="How structures are written.")
+        StructureFormat, typer.Option("--format", help="Output format of structures.")
     ] = StructureFormat.dot_bracket,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; - or nothing for stdout.")
@@ -110,10 +110,11 @@ def predict(
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the structure to this .svg; of several sequences to FILE-NAME.svg each.")
+        Path | None,
+        typer.Option(help="Draw the structure to this .svg file; for several sequences, to FILE-NAME.svg each."),
     ] = None,
     dot_plot: Annotated[
-        Path | None, typer.Option(help="Draw the probabilities of pairs to this .svg, or FILE-NAME.svg each.")
+        Path | None, typer.Option(help="Draw the probabilities of pairs to this .svg file, or to FILE-NAME.svg each.")
     ] = None,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
@@ -153,7 +154,7 @@ def predict(
                 drawings.append((folding.Plots(option, svg, molecules), draw))
     pairs, n_threads = probabilities is not None or bool(drawings), jobs or available_cores()
     request = folding.request_for(method=method.value, gamma=gamma, samples=samples or 1, seed=seed, pairs=pairs)
-    # stdin is folded as it comes; a file is read twice, so that what is wrong with it is said before any work.
+    # stdin is folded as it arrives; a file is read twice, so that errors in it are reported before any work.
     total = None if file == STDIN and not drawings else _surveyed(molecules, folder, known)
     n_unknown, n_done, n_structures, names = 0, 0, 0, set()
 
@@ -167,7 +168,7 @@ def predict(
         with ExitStack() as stack:
             bar = stack.enter_context(
                 nullcontext(Bar(None)) if to_stdout and sys.stdout.isatty() else progress_bar()
-            )  # the structures themselves show how far it is
+            )  # the structures themselves show the progress
             stdout = Stdout()
             out: Any = stdout if to_stdout else stack.enter_context(replacing(output or STDOUT))
             table: Any = None
@@ -216,18 +217,18 @@ def fit(
     cv: Folds = None,
     validation_fraction: HeldOut = None,
     checkpoint: Checkpoint = None,
-    least_hairpin: Annotated[int, typer.Option(min=0, help="Letters between two that pair, at least.")] = 0,
+    least_hairpin: Annotated[int, typer.Option(min=0, help="Minimum letters between two that pair.")] = 0,
     longest_loop: Annotated[
-        int, typer.Option(min=0, max=30, help="Unpaired letters of a bulge or internal loop, at most.")
+        int, typer.Option(min=0, max=30, help="Maximum unpaired letters of a bulge or internal loop.")
     ] = 30,
     all_pairs: Annotated[
         bool, typer.Option("--all-pairs", help="Any two letters may pair, not only AU, CG and GU.")
     ] = False,
     longest: Annotated[
-        int, typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB, on each thread.")
+        int, typer.Option(min=1, help="Refuse longer sequences: 6000 letters take 2.7 GB per thread.")
     ] = 6000,
     export_parameters: Annotated[
-        Path | None, typer.Option(help="Write the weights as CONTRAfold's parameters as well.")
+        Path | None, typer.Option(help="Also write the weights as a CONTRAfold parameter file.")
     ] = None,
     seed: Seed = 0,
     jobs: Threads = None,
@@ -282,7 +283,7 @@ def evaluate(
         ),
     ],
     model: Model = None,
-    method: Annotated[Method, typer.Option(help="Largest expected accuracy, most probable, or centroid.")] = Method.mea,
+    method: Annotated[Method, typer.Option(help="Maximum expected accuracy, most probable, or centroid.")] = Method.mea,
     gamma: Gamma = 6.0,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
@@ -291,9 +292,9 @@ def evaluate(
 ) -> None:
     """Sensitivity, PPV and F1 of predicted pairs and the log loss of structures, as means over molecules.
 
-    Pairs that the model does not know (not AU, CG or GU) count as missed; for the log loss they are read as unpaired, as in
-    training. Predicted pairs of two letters that are '?' (not known) or '|' (paired, not known with which) are neither right
-    nor wrong; a molecule of such letters alone counts for the log loss only.
+    Pairs that the model does not allow (not AU, CG or GU) count as missed; for the log loss they are read as unpaired, as in
+    training. Predicted pairs of two letters that are '?' (unknown) or '|' (paired with an unknown partner) count neither as
+    right nor as wrong; a molecule with only such letters counts for the log loss only.
     """
     from tikhon.cli import folding
     from tikhon.cli.molecules import Molecules, crossing_pairs, warnings_about, with_structures
@@ -315,7 +316,7 @@ def evaluate(
     n_unknown = sum(given.n_unknown for given in molecules)
     messages = warnings_about(n_unknown, crossing_pairs(molecules))
     if n_odd := sum(scores.n_odd for scores in found):
-        messages.append(f"pairs that the model does not know: {n_odd}; in the log loss they are read as unpaired")
+        messages.append(f"pairs that the model does not allow: {n_odd}; in the log loss they are read as unpaired")
     for message in messages:
         warn(message)
 
@@ -333,10 +334,10 @@ def evaluate(
         write_json({"model": source, "data": str(data)} | options | counts | means | {"warnings": messages})
         return
     print(f"{len(found)} molecules, {n_letters} letters; means over molecules:")
-    some = "" if len(told) == len(found) else f" (of the {len(told)} molecules of which a letter is known)"
+    some = "" if len(told) == len(found) else f" (over the {len(told)} molecules with a known letter)"
     for name in ("sensitivity", "ppv", "f1"):
         print(f"{name:<12} " + (f"{means[name]:.4f}{some}" if told else "none: no letter is known"))
-    missing = "" if len(losses) == len(found) else f" (of the {len(losses)} molecules that the model has a parse for)"
+    missing = "" if len(losses) == len(found) else f" (over the {len(losses)} molecules that the model has a parse for)"
     print(f"{'log loss':<12} " + (f"{means['log_loss']:.4f}{missing}" if losses else "none: no molecule has a parse"))
 
 
@@ -346,7 +347,7 @@ def _check_gamma(gamma: float) -> None:
 
 
 def _surveyed(molecules: Any, folder: Any, known: Any) -> int:
-    """Read everything once, for its mistakes; the work that it will be."""
+    """Read everything once to find errors, and return the total work."""
     work, count, names = 0, 0, set()
     for number, given in enumerate(molecules):
         if known is not None and (constraint := known.of(number, given)) is not None:

@@ -1,7 +1,7 @@
-"""What the ``tikhon fold`` commands share: models, folding, files of structures and drawings, scores.
+"""Shared by the ``tikhon fold`` commands: models, folding, files of structures and drawings, scores.
 
-Folding goes straight to the model of tikhon.models: the estimator stands on scikit-learn, and to import that takes longer than
-to fold a molecule of a hundred letters. Fitting uses the estimator.
+Folding uses the model of tikhon.models directly: the estimator depends on scikit-learn, which takes longer to import than a
+molecule of a hundred letters takes to fold. Fitting uses the estimator.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from tikhon.objective import Vector
 
 LEAST_PROBABILITY = 1e-6  # of a pair that is written
 MOST_PLOTS = 100
-LONGEST_NAME = 100  # of a molecule, as part of a file's
+LONGEST_NAME = 100  # of a molecule, in the name of a file
 
 
 # Models.
@@ -33,7 +33,7 @@ LONGEST_NAME = 100  # of a molecule, as part of a file's
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """Weights, what structures there are, and the longest sequence that is taken."""
+    """Weights, the rules of structures, and the longest accepted sequence."""
 
     weights: Vector
     rules: Rules
@@ -52,7 +52,7 @@ class Folder:
 
 
 def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | None = None) -> Folder:
-    """The model of a file of tikhon, or of parameters of CONTRAfold or EternaFold; None: the one of the package."""
+    """The model of a file of tikhon, or of CONTRAfold or EternaFold parameters; None: the packaged one."""
     if path is None:
         folder = _model_file(PRETRAINED)
     elif path.is_dir():
@@ -65,7 +65,7 @@ def read_folder(path: Path | None, *, longest: int | None, least_hairpin: int | 
 
 
 def _is_model_file(path: Path) -> bool:
-    """safetensors begins with the length of a header, eight bytes, and its first brace; parameters are text."""
+    """A safetensors file begins with an eight-byte header length and a brace; parameter files are text."""
     with reading(path) as (content, _):
         return path.suffix == ".safetensors" or content.read(9)[8:] == b"{"
 
@@ -77,7 +77,7 @@ def _model_file(path: Path) -> Folder:
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     kind = header.get("estimator")
     if kind != "RNAFolder":
-        raise InputError(f"{path}: is a {kind} model; tikhon fold needs one that tikhon fold fit wrote")
+        raise InputError(f"{path}: is a {kind} model; tikhon fold needs one written by tikhon fold fit")
     FOLDER_FILE.check(path, header, arrays)
     stored = header["parameters"]
     rules = Rules(**{name: stored[name] for name in Rules.__dataclass_fields__ if name in stored})
@@ -94,7 +94,7 @@ def _parameter_file(path: Path) -> Folder:
 
 
 def request_for(*, method: str, gamma: float, samples: int = 1, seed: int = 0, pairs: bool = False) -> Request:
-    """What the options ask of each molecule; ``pairs``: are probabilities wanted?"""
+    """The request for each molecule from the options; ``pairs``: whether probabilities are needed."""
     drawn = sampling_seed(np.random.RandomState(seed))
     least = LEAST_PROBABILITY if pairs else None
     return Request(method=method, gamma=gamma, count=samples, seed=drawn, least_probability=least)
@@ -121,7 +121,7 @@ def fold(
 
 
 def structure_text(folded: Folded, file_format: str, *, drawn: bool) -> str:
-    """All structures of a molecule; those drawn at random are numbered."""
+    """All structures of a molecule; sampled ones (``drawn``) are numbered."""
     given, parts = folded.given, []
     sequence = given.record.sequence
     for number, structure in enumerate(folded.found.structures, 1):
@@ -172,7 +172,7 @@ class Plots:
 
 
 def few(molecules: Iterable[Given]) -> list[Given]:
-    """As many as can be drawn, and one more if there are too many."""
+    """As many molecules as can be drawn, and one more if there are too many."""
     return list(islice(molecules, MOST_PLOTS + 1))
 
 
@@ -181,9 +181,9 @@ def few(molecules: Iterable[Given]) -> list[Given]:
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one molecule: shares of its pairs, and -log p of its structure, None where the model has no parse for it.
+    """Scores of one molecule: shares of its pairs, and -log p of its structure, None if the model has no parse for it.
 
-    ``told``: is it known of any letter what it does? If not, the shares say nothing.
+    ``told``: whether any letter is known; if not, the shares are meaningless.
     """
 
     told: bool
@@ -191,11 +191,11 @@ class Scores:
     ppv: float
     f1: float
     log_loss: float | None
-    n_odd: int  # pairs that the model does not know, read as unpaired in the log loss
+    n_odd: int  # pairs that the model does not allow, read as unpaired in the log loss
 
 
 def scores(folder: Folder, request: Request, given: Given) -> Scores:
-    """Predicted pairs of two letters whose partners are not known are neither right nor wrong."""
+    """Predicted pairs of two letters whose partners are unknown count neither as right nor as wrong."""
     folded = fold(folder, request, 0, given, None)
     truth = checked_structure(given.record.structure or "", given.where)
     right, true, told = pair_counts(truth, partners_of(folded.found.structures[0]))

@@ -1,4 +1,4 @@
-"""``tikhon inspect``: what a model file holds."""
+"""``tikhon inspect``: the contents of a model file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ def inspect(
     model: Annotated[Path, typer.Argument(help="A model file of tikhon fit, tag fit, fold fit or model.save.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Show a model's groups, strengths and sizes of weights, and how it was tuned."""
+    """Show a model's groups, strengths, norms of weights and tuning."""
     from tikhon._version import __version__
     from tikhon.cli.loading import load_model
     from tikhon.cli.tables import (
@@ -66,7 +66,7 @@ def inspect(
 
 
 def _size(model: Any) -> tuple[int, str]:
-    """How large a model is, and in what."""
+    """The size of a model and its unit."""
     if hasattr(model, "strongest_features"):
         return int(model.coef_.shape[1]), "features"
     if hasattr(model, "weights_"):
@@ -75,7 +75,7 @@ def _size(model: Any) -> tuple[int, str]:
 
 
 def _strongest(model: Any) -> dict[str, list[str]]:
-    """Of a chain CRF, the features that speak most for each label."""
+    """For a chain CRF, the features with the largest weights for each label."""
     if not hasattr(model, "strongest_features"):
         return {}
     return {

@@ -46,7 +46,7 @@ def read_for(model: Any, path: Path, file_format: Format, on_bytes: "OnBytes | N
 
 
 def _first_index(names: Any) -> int | None:
-    """How the training file counted its columns, if it was svmlight; None if it was not."""
+    """The index of the training file's first column, if it was svmlight; None if it was not."""
     if names is None or len(names) == 0 or str(names[0]) not in ("f0", "f1"):
         return None
     first = int(str(names[0])[1:])

@@ -1,4 +1,4 @@
-"""Molecules of files, directories and stdin, and what is known of their structures, for ``tikhon fold``."""
+"""Molecules from files, directories and stdin, and constraints on their structures, for ``tikhon fold``."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +11,19 @@ from tikhon.errors import FileFormatError, InputError
 from tikhon.models.folding.passes import table_bytes
 from tikhon.models.folding.structures import Partners
 
-ENDINGS = (".bpseq", ".ct", ".dbn", ".db", ".fa", ".fasta")  # of files that are taken from a directory
+ENDINGS = (".bpseq", ".ct", ".dbn", ".db", ".fa", ".fasta")  # of files that are read from a directory
 
 
 @dataclass(frozen=True)
 class Given:
-    """A record, and what messages call it: its file, line and name."""
+    """A record, and its place for messages: file, line and name."""
 
     where: str
     record: Record
 
     @property
     def label(self) -> str:
-        """The name as one word without characters that files and terminals trip over."""
+        """The name as one word, without characters that are unsafe in files and terminals."""
         return "".join(mark if mark.isprintable() and mark != " " else "_" for mark in self.record.name)
 
     @property
@@ -32,13 +32,13 @@ class Given:
 
     @property
     def work(self) -> int:
-        """Time that folding takes, in no unit: loops of 30 letters around each pair, of which there are n^2 / 2."""
+        """Relative time of folding: loops of 30 letters around each pair, of which there are n^2 / 2."""
         return len(self.record.sequence) ** 2
 
 
 @dataclass(frozen=True)
 class Molecules:
-    """Those of a file, a directory, or stdin (once only), read when they are asked for."""
+    """The molecules of a file, a directory, or stdin (once only), read lazily."""
 
     path: Path
     longest: int
@@ -51,8 +51,8 @@ class Molecules:
                 n = len(record.sequence)
                 if n > self.longest:
                     raise InputError(
-                        f"{where} has {n:,} letters: its tables would take {table_bytes(n) / 1e9:.1f} GB; --longest "
-                        f"{self.longest} refuses it: leave it out, or raise --longest where there is so much memory"
+                        f"{where} has {n:,} letters: its tables would take {table_bytes(n) / 1e9:.1f} GB; "
+                        f"--longest {self.longest} is the limit: leave it out, or raise --longest if memory allows"
                     )
                 yield Given(where, record)
 
@@ -80,7 +80,7 @@ def with_structures(molecules: Iterable[Given]) -> list[Given]:
 
 
 def checked_structure(structure: str, where: str) -> Partners:
-    """Its partners, with what "?" and "|" say; pairs that cross are left out."""
+    """Its partners, including "?" and "|"; crossing pairs are left out."""
     try:
         return partly_known_partners(structure)
     except InputError as error:
@@ -88,12 +88,12 @@ def checked_structure(structure: str, where: str) -> Partners:
 
 
 def warnings_about(n_unknown: int, crossing: int) -> list[str]:
-    """What was read as something else."""
+    """Warnings about input that was reinterpreted."""
     found = []
     if n_unknown:
-        found.append(f"letters that are not A, C, G or U: {n_unknown}; they pair with nothing and add nothing")
+        found.append(f"letters other than A, C, G and U: {n_unknown}; they pair with nothing and have score 0")
     if crossing:
-        found.append(f"pairs drawn with other brackets than ( and ): {crossing}; pseudoknots are read as unpaired")
+        found.append(f"pairs in brackets other than ( and ): {crossing}; pseudoknots are read as unpaired")
     return found
 
 
@@ -102,7 +102,7 @@ def crossing_pairs(molecules: Iterable[Given]) -> int:
 
 
 class Constraints:
-    """What is known of the structures: by name where the file has names, else in the order of the molecules."""
+    """Known parts of structures, matched by name if the file has names, else in the order of the molecules."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,17 +116,17 @@ class Constraints:
         for given in self.given:
             if given.record.structure is None:
                 raise FileFormatError(
-                    f"{given.where} has no structure: write one, with '?' where nothing is known and '|' for letters that pair"
+                    f"{given.where} has no structure: write one, with '?' for unknown letters and '|' for letters that pair"
                 )
             if given.label in self.by_name:
-                raise FileFormatError(f"{given.where} is there twice: constraints are matched by name")
+                raise FileFormatError(f"{given.where} occurs twice: constraints are matched by name")
             self.by_name[given.label] = given
 
     def of(self, number: int, given: Given) -> Given | None:
-        """That of a molecule and its number, from 0; None where nothing is known of it."""
+        """The constraint of a molecule with its number, from 0; None if there is none."""
         if self.in_order and number >= len(self.given):
             raise InputError(
-                f"{self.path}: has {len(self.given)} structures without names, and there are more sequences: write one for "
+                f"{self.path}: has {len(self.given)} structures without names, but there are more sequences: write one for "
                 "each, or give them names"
             )
         known = self.given[number] if self.in_order else self.by_name.get(given.label)
@@ -134,22 +134,22 @@ class Constraints:
             return None
         n, sequence = len(given.record.sequence), known.record.sequence
         if sequence and _plain(sequence) != _plain(given.record.sequence):
-            raise InputError(f"{known.where} has another sequence than {given.where}: constraints need the same")
+            raise InputError(f"{known.where} has another sequence than {given.where}: they must be the same")
         if len(known.record.structure or "") != n:
             raise InputError(
-                f"{known.where} has {len(known.record.structure or '')} marks, and {given.where} {n} letters: write a mark for "
-                "each letter"
+                f"{known.where} has {len(known.record.structure or '')} characters, but {given.where} has {n} letters: write "
+                "one character for each letter"
             )
         return known
 
     def check_all_used(self, names: set[str], count: int) -> None:
-        """Those of no molecule are a mistake."""
+        """Refuse constraints that belong to no molecule."""
         if self.in_order and len(self.given) > count:
-            raise InputError(f"{self.path}: has {len(self.given)} structures and there are {count} sequences")
+            raise InputError(f"{self.path}: has {len(self.given)} structures, but there are {count} sequences")
         unused = [] if self.in_order else [given for label, given in self.by_name.items() if label not in names]
         if unused:
             raise InputError(
-                f"{unused[0].where} is the name of no sequence ({len(unused)} such): correct it or leave it out"
+                f"{unused[0].where} matches the name of no sequence ({len(unused)} in total): correct it or leave it out"
             )
 
 
@@ -158,7 +158,7 @@ def _plain(sequence: str) -> str:
 
 
 def with_names(message: str, molecules: Sequence[Given]) -> str:
-    """The message with the names of molecules that cannot be learned from in place of their numbers."""
+    """The message with the numbers of left-out molecules replaced by their names."""
     start, found, listed = message.partition("left out: ")
     named = re.sub(r"(^|\), )([0-9]{1,9})(?= \()", lambda m: f"{m[1]}{molecules[int(m[2])].record.name}", listed)
     return start + found + named

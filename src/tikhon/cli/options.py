@@ -1,4 +1,4 @@
-"""What users write on the command line, made into parameters of an estimator."""
+"""Conversion of command-line options to parameters of an estimator."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tikhon.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_CLASSES = 20  # whole numbers with more distinct values than this are taken for quantities
+MOST_CLASSES = 20  # whole numbers with more distinct values than this are treated as quantities
 
 
 class Task(StrEnum):
@@ -31,7 +31,7 @@ class Format(StrEnum):
         try:
             return is_svmlight(path) if self is Format.auto else self is Format.svmlight
         except InputError as error:
-            raise InputError(f"{error}, or say --format csv or --format svmlight") from None
+            raise InputError(f"{error}, or give --format csv or --format svmlight") from None
 
 
 class TunerName(StrEnum):
@@ -46,7 +46,7 @@ class TunerName(StrEnum):
 
 
 class SequenceTunerName(StrEnum):
-    """Of tuners that need nothing that chains and molecules lack."""
+    """Names of the tuners that work for chains and molecules."""
 
     auto = "auto"
     grid = "grid"
@@ -109,7 +109,7 @@ def make_tuner(name: TunerName | SequenceTunerName, checkpoint: Path | None) -> 
 
     if name == TunerName.none:
         if checkpoint is not None:
-            raise InputError("--checkpoint: with --tuner none there are no steps to keep")
+            raise InputError("--checkpoint: with --tuner none there are no steps to save")
         return None
     kind: Any = TUNERS[name.value]
     return kind(checkpoint=None if checkpoint is None else str(checkpoint))
@@ -145,7 +145,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise InputError(f"the group {name!r} is written twice")
+            raise InputError(f"the group {name!r} is defined twice")
     return dict(pairs)
 
 

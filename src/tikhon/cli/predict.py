@@ -16,16 +16,14 @@ from tikhon.errors import InputError
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file of tikhon fit or of model.save.")],
     data: Annotated[Path, typer.Argument(help="csv, columns matched by name, or svmlight; also gzipped.")],
-    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each class.")] = False,
+    proba: Annotated[bool, typer.Option("--proba", help="Also write the probability of each class.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The csv file to write; - or nothing for stdout.")
     ] = None,
-    file_format: Annotated[
-        Format, typer.Option("--format", help="What DATA holds; auto: as its name ends.")
-    ] = Format.auto,
+    file_format: Annotated[Format, typer.Option("--format", help="Format of DATA; auto: by its suffix.")] = Format.auto,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of csv or text.")] = False,
 ) -> None:
-    """Predict each row of a table; columns that the model does not know are ignored."""
+    """Predict each row of a table; columns unknown to the model are ignored."""
     from tikhon.cli.loading import load_model, read_for
     from tikhon.data.files import check_writable, replacing
     from tikhon.data.tables import write_csv
@@ -41,7 +39,7 @@ def predict(
             f"{model}: is a {type(fitted).__name__} model, which does not predict rows of a table: use tikhon {command} predict"
         )
     if proba and not hasattr(fitted, "classes_"):
-        raise InputError(f"{model}: is a regression; --proba needs a classification")
+        raise InputError(f"{model}: is a regression model; --proba needs a classifier")
     with progress_bar() as bar:
         bar.start(data.stat().st_size if data.is_file() else None, f"reading {data.name}")
         table = read_for(fitted, data, file_format, lambda done, _: bar.to(done, f"reading {data.name}"))
@@ -63,7 +61,7 @@ def _predictions(model: Any, X: Any, proba: bool) -> dict[str, Any]:
     import numpy as np
 
     with warnings.catch_warnings():
-        # The columns were matched by name when they were read; the array no longer shows it.
+        # The columns were matched by name on reading; the array no longer has names.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         predicted = np.asarray(model.predict(X))
         if predicted.ndim == 2:

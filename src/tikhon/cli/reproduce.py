@@ -15,10 +15,10 @@ def reproduce(
     data: Data = None,
     out: Out = Path("results"),
     quick: Quick = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many things to run at once.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of parallel jobs.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment of a paper again; without NAME, list them. Started again, it goes on where it was."""
+    """Reproduce an experiment of a paper; without NAME, list them. A restarted run resumes where it stopped."""
     from tikhon.experiments import EXPERIMENTS
 
     list_or_run("reproduce", EXPERIMENTS, name, data=data, out=out, quick=quick, jobs=jobs, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What ``reproduce`` and ``bench`` share: named runs that write into a directory."""
+"""Shared by ``reproduce`` and ``bench``: named runs that write into a directory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +12,17 @@ from tikhon.errors import InputError
 if TYPE_CHECKING:
     from tikhon.report.progress import Progress
 
-Name: TypeAlias = Annotated[str | None, typer.Argument(help="Which one; leave it out for a list.")]
+Name: TypeAlias = Annotated[str | None, typer.Argument(help="Which one to run; leave out for a list.")]
 Data: TypeAlias = Annotated[
     Path | None, typer.Option("--data", envvar="TIKHON_DATA", help="The directory of the data.")
 ]
 Out: TypeAlias = Annotated[Path, typer.Option("--out", help="The directory for the results.")]
-Quick: TypeAlias = Annotated[bool, typer.Option("--quick", help="A small part of it, in seconds.")]
+Quick: TypeAlias = Annotated[bool, typer.Option("--quick", help="Run only a small part, in seconds.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 class Run(Protocol):
-    """Something with a name that can be run and that writes what it finds."""
+    """A named run that writes its results."""
 
     @property
     def summary(self) -> str: ...
@@ -45,7 +45,7 @@ def list_or_run(
         _list(runs, as_json)
         return
     if name not in runs:
-        raise InputError(f"{command}: there is no {name!r}; there are {', '.join(sorted(runs))}")
+        raise InputError(f"{command}: there is no {name!r}; choose from {', '.join(sorted(runs))}")
     if data is not None and not data.is_dir():
         raise InputError(f"{data}: there is no such directory; name the directory of the data with --data")
     if out.exists() and not out.is_dir():
@@ -54,7 +54,7 @@ def list_or_run(
         with progress_bar() as bar:
             result = runs[name].run(data, out, quick=quick, jobs=jobs, progress=bar)
     except KeyboardInterrupt:
-        raise InterruptionError(f"what was finished is in {out}; the same command goes on from there") from None
+        raise InterruptionError(f"finished results are in {out}; the same command resumes from there") from None
     if as_json:
         write_json(result)
     else:

@@ -1,4 +1,4 @@
-"""Tables on stdout, and what a fitted model says about itself."""
+"""Tables on stdout, and summaries of fitted models."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ MOST_STEPS = 40
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], digits: Mapping[str, int] | None = None) -> None:
-    """Rows with the same keys as a table, numbers to the right; ``digits`` (4 unless told) by key."""
+    """Print rows with the same keys as a table, numbers right-aligned; ``digits`` by key (default 4)."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.markup import escape
@@ -29,7 +29,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], digits: Mapping[str, int] | No
         )
     for row in rows:
         table.add_row(*(escape(printable(cell_text(row[name], (digits or {}).get(name, 4)))) for name in rows[0]))
-    # Piped, a table must not be folded to the 80 columns that are assumed of a missing terminal.
+    # In a pipe, a table must not be wrapped at the 80 columns that are assumed without a terminal.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
     console.print(table)
 
@@ -41,7 +41,7 @@ def cell_text(value: Any, digits: int = 4) -> str:
 
 
 def group_rows(model: Any) -> list[dict[str, Any]]:
-    """Each group: how many columns and weights, strength, Euclidean norm and root mean square of its weights."""
+    """For each group: number of columns and weights, strength, Euclidean norm and root mean square of its weights."""
     if hasattr(model, "weights_by_group"):
         return _weight_rows(model)
     groups = model.groups_
@@ -83,7 +83,7 @@ def _weight_rows(model: Any) -> list[dict[str, Any]]:
 
 
 def print_groups(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The groups, those with the largest weights only where there are many."""
+    """Print the groups; if there are many, only those with the largest weights."""
     kept = list(rows) if len(rows) <= MOST_GROUPS else sorted(rows, key=lambda row: -row["rms"])[:MOST_GROUPS]
     print_rows(
         _without_empty(
@@ -102,7 +102,7 @@ def print_groups(rows: Sequence[Mapping[str, Any]]) -> None:
         )
     )
     if len(kept) < len(rows):
-        print(f"the {len(kept)} groups with the largest weights of {len(rows)}; --json shows all")
+        print(f"showing the {len(kept)} of {len(rows)} groups with the largest weights; --json shows all")
 
 
 def tuning_dict(tuning: Any) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def trace_rows(tuning: Any) -> list[dict[str, Any]]:
 
 
 def print_trace(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The steps; of many, the first and the last ones."""
+    """Print the steps; if there are many, only the first and the last ones."""
     half = MOST_STEPS // 2
     kept = list(rows) if len(rows) <= MOST_STEPS else [*rows[:half], *rows[-half:]]
     told = [{**row, "accepted": "yes" if row["accepted"] else "no"} for row in kept]
     print_rows(_without_empty(told), digits={"criterion": 9})
     if len(kept) < len(rows):
-        print(f"the first and the last {half} of {len(rows)} steps; --json shows all")
+        print(f"showing the first and the last {half} of {len(rows)} steps; --json shows all")
 
 
 def _without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``tikhon tag``: label sequences, from files in columns to a model and back."""
+"""``tikhon tag``: label sequences, from column files to a model and back."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -53,17 +53,18 @@ Model = Annotated[Path, typer.Argument(help="A model file of tikhon tag fit.")]
 @guarded
 def fit(
     train: Annotated[
-        Path, typer.Argument(help="A token a line, the label in the last column, empty lines between; also gzipped.")
+        Path,
+        typer.Argument(help="One token per line, the label in the last column, empty lines between; also gzipped."),
     ],
     model: ModelFile,
     template: Annotated[Path | None, typer.Option(help="A CRF++ template file.")] = None,
     features: Annotated[
         Features,
         typer.Option(
-            help="window: of words and other columns; spelling: also how words are written; auto: by columns."
+            help="window: words and other columns; spelling: also the spelling of words; auto: by the columns."
         ),
     ] = Features.auto,
-    order: Annotated[int, typer.Option(min=1, max=2, help="How many labels back a transition looks.")] = 1,
+    order: Annotated[int, typer.Option(min=1, max=2, help="Number of previous labels in a transition.")] = 1,
     groups: Annotated[GroupsBy, typer.Option(help="Which features share a strength.")] = GroupsBy.template,
     tuner: TunerOfSequences = SequenceTunerName.auto,
     strength: Strength = None,
@@ -83,7 +84,7 @@ def fit(
         tuner=tuner, strength=strength, folds=cv, held_out=validation_fraction, checkpoint=checkpoint, seed=seed, jobs=jobs
     )  # fmt: skip
     if template is not None and features is not Features.auto:
-        raise InputError("--template and --features exclude each other: give one")
+        raise InputError("--template and --features are mutually exclusive: give one")
     claim_outputs(
         [model] if checkpoint is None else [model, checkpoint], [train] if template is None else [train, template]
     )
@@ -111,7 +112,7 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="The file to write; - or nothing for stdout.")
     ] = None,
     probability: Annotated[
-        bool, typer.Option("--probability", help="Also the probability of each predicted label.")
+        bool, typer.Option("--probability", help="Also write the probability of each predicted label.")
     ] = False,
     jobs: Threads = None,
 ) -> None:
@@ -160,5 +161,5 @@ def evaluate(
         counts = {"sentences": len(sentences), "tokens": scores.n_tokens, "accuracy": scores.accuracy}
         write_json({"model": str(model), "data": str(data)} | counts | {"chunks": rows})
         return
-    print(f"{scores.n_tokens} tokens of {len(sentences)} sentences: {100 * scores.accuracy:.2f} % right")
+    print(f"{scores.n_tokens} tokens of {len(sentences)} sentences: {100 * scores.accuracy:.2f} % correct")
     print_rows(rows)

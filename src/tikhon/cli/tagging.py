@@ -1,4 +1,4 @@
-"""What the ``tikhon tag`` commands share: sentences, the features that a model was made with, predictions."""
+"""Shared by the ``tikhon tag`` commands: sentences, the features of a model, predictions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from tikhon.data.files import Stdout
 from tikhon.data.token_windows import FeatureMaker, read_template, window_features
 from tikhon.errors import FileFormatError, InputError
 
-MANY = 1000  # sentences whose features are in memory at once while labels are predicted
+MANY = 1000  # sentences whose features are in memory at a time during prediction
 
 
 def read_labelled(path: Path, bar: Bar) -> list[Sentence]:
@@ -30,7 +30,7 @@ def _read(path: Path, bar: Bar) -> list[Sentence]:
 
 
 def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker:
-    """How features are made: by a template file, or by windows, of words alone with their spelling."""
+    """How features are made: by a template file, or by windows, with spelling if there are only words."""
     if template is not None:
         return read_template(template, n_columns)
     return window_features(n_columns, spelling=features == "spelling" or (features == "auto" and n_columns == 1))
@@ -39,7 +39,7 @@ def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker
 def fitted_tagger(
     estimator: Any, sentences: Sequence[Sentence], maker: FeatureMaker, source: Path, checkpoint: Path | None, bar: Bar
 ) -> list[str]:
-    """Fit in place; the warnings, each once."""
+    """Fit in place and return the distinct warnings."""
     bar.start(len(sentences), "making features")
     X = []
     for sentence in sentences:
@@ -73,10 +73,10 @@ def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
 
     model = load_model(path)
     if not isinstance(model, ChainCRF):
-        raise InputError(f"{path}: is a {type(model).__name__} model; tikhon tag needs one that tikhon tag fit wrote")
+        raise InputError(f"{path}: is a {type(model).__name__} model; tikhon tag needs one written by tikhon tag fit")
     if model.recipe_ is None:
         raise InputError(
-            f"{path}: does not say how features are made of columns: it was saved from Python, so predict there as well"
+            f"{path}: does not describe how features are made from columns: it was saved from Python, so predict there as well"
         )
     model.n_jobs = jobs
     try:
@@ -86,7 +86,7 @@ def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
 
 
 def read_for_tagger(path: Path, maker: FeatureMaker, bar: Bar, *, labelled: bool = False) -> list[Sentence]:
-    """Sentences with the columns that the model needs, and with labels if these are asked for."""
+    """Sentences with the columns that the model needs, and with labels if ``labelled``."""
     sentences = _read(path, bar)
     found, needed = len(sentences[0].columns), maker.n_columns + labelled
     if found < needed:
@@ -98,7 +98,7 @@ def read_for_tagger(path: Path, maker: FeatureMaker, bar: Bar, *, labelled: bool
 def predictions(
     tagger: Any, maker: FeatureMaker, sentences: Sequence[Sentence], *, probability: bool = False
 ) -> list[list[list[str]]]:
-    """Columns to add: labels and, if asked for, their probabilities; for each sentence a list."""
+    """Columns to add: labels and, if requested, their probabilities; a list for each sentence."""
     labels: list[list[str]] = []
     shares: list[list[str]] = []
     codes = {label: place for place, label in enumerate(tagger.classes_.tolist())}
@@ -115,7 +115,7 @@ def predictions(
 def write_columns(
     file: IO[bytes] | Stdout, sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]
 ) -> None:
-    """The sentences with more columns, apart by tabs."""
+    """Write the sentences with additional columns, separated by tabs."""
     for i, sentence in enumerate(sentences):
         added = [column[i] for column in columns]
         lines = ("\t".join(token) for token in zip(*sentence.columns, *added, strict=True))
@@ -123,7 +123,7 @@ def write_columns(
 
 
 def chunk_rows(scores: ChunkScores) -> list[dict[str, Any]]:
-    """A row for each kind of chunk and for all; none where labels are not those of chunks."""
+    """A row for each kind of chunk and for all; none if labels do not encode chunks."""
 
     def row(kind: str, counts: ChunkCounts) -> dict[str, Any]:
         return {

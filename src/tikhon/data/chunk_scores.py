@@ -1,8 +1,8 @@
-"""How well chunks are found, counted as the conlleval script of the CoNLL tasks does.
+"""Precision and recall of chunks, counted as by the conlleval script of the CoNLL tasks.
 
-A chunk is a run of tokens of one kind. It is right where its first token, its last and its kind are. Labels are ``B-x`` (a
-chunk begins), ``I-x`` (goes on), ``E-x`` (ends), ``S-x`` (a chunk of one token) and ``O``; an I that follows nothing of its
-kind begins a chunk.
+A chunk is a run of tokens of one kind. It is correct if its first token, last token and kind are. Labels are ``B-x`` (begins
+a chunk), ``I-x`` (continues it), ``E-x`` (ends it), ``S-x`` (a chunk of one token) and ``O``; an I that follows nothing of
+its kind begins a chunk.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Files in columns: a token a line, its columns apart by tabs or spaces, an empty line after each sentence."""
+"""Column files: one token per line, columns separated by tabs or spaces, an empty line after each sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from tikhon.data.files import OnBytes, reading
 from tikhon.errors import FileFormatError
 
-DOCUMENT = "-DOCSTART-"  # lines of CoNLL-2003 that part documents; they are no tokens
+DOCUMENT = "-DOCSTART-"  # lines of CoNLL-2003 that separate documents; they are not tokens
 REPORT_EVERY = 4096  # lines
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The columns of a sentence, each with an entry per token, and the line it begins at."""
+    """The columns of a sentence, each with an entry per token, and the number of its first line."""
 
     columns: tuple[tuple[str, ...], ...]
     line: int
@@ -24,7 +24,7 @@ class Sentence:
 def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]:
     """All sentences of a file, which may be gzipped. All tokens must have the same number of columns.
 
-    Columns are apart by tabs where a line has one, else by runs of white space.
+    Columns are separated by tabs if a line has any, else by runs of white space.
     """
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
@@ -57,8 +57,8 @@ def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]
                 width = len(row)
             if len(row) != width:
                 raise FileFormatError(
-                    f"{path}, line {line_number}: has {_columns(len(row))} where the lines before have {width}: each token "
-                    "needs all columns, apart by tabs or by spaces"
+                    f"{path}, line {line_number}: has {_columns(len(row))}, but the lines before have {width}: each token "
+                    "needs all columns, separated by tabs or spaces"
                 )
             if not rows:
                 first_line = line_number

@@ -1,15 +1,15 @@
-"""Descriptions of files: which entries a header has, which arrays, of which types and shapes, and how they agree.
+"""Descriptions of files: header entries, arrays with their types and shapes, and constraints between them.
 
-A checksum says that a file is what somebody wrote; a description says that it is what the code that reads it can use.
-Compiled kernels do not check bounds, so every number that reaches one as an index or a size is described here first.
+A checksum shows that a file is unchanged; a description shows that the code that reads it can use its contents.
+Compiled kernels do not check bounds, so every number that they use as an index or a size is checked here first.
 
     Description(
         header=Record({"n_columns": Whole(at_least=1, names="n_columns")}),
         arrays=lambda header, arrays: {"coef": Array("float64", ("n_outputs", "n_columns"))},
     ).check(path, header, arrays)
 
-A name in a shape is a size: where it comes first it is bound, and afterwards it must agree. Entries and arrays that are
-not described are refused, as those that are missing are: a name that is misspelt would otherwise count as left out.
+A name in a shape is a size: its first use binds it, and later ones must agree. Undescribed entries and arrays are
+refused, as are missing ones: a misspelt name would otherwise count as left out.
 """
 
 import os
@@ -38,7 +38,7 @@ class Array:
     """An array of numbers, which are finite unless ``or_nan`` and lie within the bounds, ends included.
 
     ``kind`` is "float64", "int" (of any width), "uint8" or "number" (any type that files can hold). ``below`` is a size
-    that all entries are less than: that of an axis that they index. ``other_shapes`` are accepted as well.
+    that all entries are less than: that of an axis that they index. ``other_shapes`` are also accepted.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class Array:
 
 
 def size_of(size: Size, sizes: Sizes) -> int | None:
-    """None where the name is not bound yet."""
+    """None if the name is not bound yet."""
     if callable(size):
         return size(sizes)
     return sizes.get(size) if isinstance(size, str) else size
@@ -124,15 +124,15 @@ Agreement: TypeAlias = Callable[[Header, Arrays], None]  # raises a Mismatch
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What a file must hold: its header, the arrays that go with such a header, and what one array says of another."""
+    """The required contents of a file: its header, the arrays for such a header, and constraints between arrays."""
 
     header: Record
-    arrays: Callable[[Header, Arrays], Mapping[str, Array]]  # called with a header that is as described
+    arrays: Callable[[Header, Arrays], Mapping[str, Array]]  # called with a header that was checked
     agreements: Sequence[Agreement] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)  # that are known before
+    sizes: Mapping[str, int] = field(default_factory=dict)  # known in advance
 
     def check(self, path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
-        """Raise a ``FileFormatError`` that names the file, the field, what is there and what was expected."""
+        """Raise a ``FileFormatError`` that names the file, the field, the value found and the value expected."""
         try:
             sizes: Sizes = dict(self.sizes)
             self.header.check(header, "", sizes)

@@ -1,4 +1,4 @@
-"""Opening and replacing files: gzip seen by its first bytes, one clear error for each thing that can be wrong."""
+"""Opening and replacing files: gzip is detected by its first bytes, and each kind of failure has a clear error."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 @contextmanager
 def reading(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The file's content, unpacked if gzipped, and the file itself (its position tells how far reading got)."""
+    """The file's content, decompressed if gzipped, and the file itself (its position shows the progress of reading)."""
     try:
         if not path.exists():
             raise InputError(f"{path}: there is no such file")
@@ -30,28 +30,28 @@ def reading(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             raw.seek(0)
             yield (cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw), raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileFormatError(f"{path}: the gzip file is cut or damaged ({_first_line(error)})") from None
+        raise FileFormatError(f"{path}: the gzip file is truncated or damaged ({_first_line(error)})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_cause(error)})") from None
 
 
 def check_writable(path: Path) -> None:
-    """Refuse at once what could only fail after the work is done."""
+    """Refuse early what would otherwise fail after the work is done."""
     folder = path.parent
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give the name of a file")
     if not folder.is_dir():
         raise InputError(f"{path}: there is no directory {folder}")
-    keeps_place = path.exists() and not path.is_file()  # a pipe or a device: nothing is made beside it
+    keeps_place = path.exists() and not path.is_file()  # a pipe or a device: no temporary file is needed
     if not (keeps_place or os.access(folder, os.W_OK)) or (path.exists() and not os.access(path, os.W_OK)):
         raise InputError(f"{path}: cannot be written (permission denied)")
 
 
 @contextmanager
 def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name only when all of it is there; ``zipped`` if the name ends in .gz.
+    """A file to write that is renamed to its name when complete; with ``zipped``, gzipped if the name ends in .gz.
 
-    An error or an interrupt leaves what was there before, and nothing beside it.
+    After an error or an interrupt an old file is unchanged and no temporary file is left.
     """
     path = Path(path)
     check_writable(path)
@@ -62,7 +62,7 @@ def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
     path = Path(os.path.realpath(path))  # through a symbolic link, not in its place
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        with _named(path, "cannot be written", "; what was there before is unchanged"):
+        with _named(path, "cannot be written", "; any existing file is unchanged"):
             with beside.open("wb") as raw:
                 if zipped and path.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
@@ -79,7 +79,7 @@ def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
 
 
 class Stdout:
-    """Standard output in bytes; what goes wrong with it is told by its name."""
+    """Standard output in bytes; errors name it as stdout."""
 
     def write(self, data: bytes) -> int:
         with self._checked():
@@ -96,7 +96,7 @@ class Stdout:
             with _named("stdout", "cannot be written"):
                 yield
         except InputError:
-            # What is still in its buffer goes nowhere: the interpreter's own last flush must not complain about it again.
+            # Discard what is still buffered: the interpreter's final flush must not raise again.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
@@ -104,7 +104,7 @@ class Stdout:
 
 @contextmanager
 def _named(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
-    """An error of the system with the name of the file. A reader that has gone is none: whoever prints knows what to do."""
+    """Turn system errors into ``InputError`` with the file's name, except broken pipes, which the printing code handles."""
     try:
         yield
     except BrokenPipeError:
@@ -114,7 +114,7 @@ def _named(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the rename survive a power cut, where the system lets folders be flushed."""
+    """Make the rename survive a power cut, if the system can flush folders."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
 """The LIBSVM data sets of the experiments, from the folder ``libsvm`` of ``--data DIR`` or ``TIKHON_DATA``.
 
-The folder's MANIFEST.json names each file, its task and its number of features. A data set is one file, a pair
-``NAME.train`` and ``NAME.test``, or an npz that holds both. Nothing is downloaded.
+The folder's MANIFEST.json lists each file, its task and its number of features. A data set is one file, a pair
+``NAME.train`` and ``NAME.test``, or an npz with both. Nothing is downloaded.
 """
 
 import json
@@ -19,17 +19,17 @@ from tikhon.data.svmlight import read_svmlight
 from tikhon.errors import FileFormatError, InputError
 
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]
-Features: TypeAlias = Any  # a float64 array, or a scipy CSR matrix where less than a tenth is non-zero
+Features: TypeAlias = Any  # a float64 array, or a scipy CSR matrix if less than a tenth is non-zero
 
-DENSE_FROM = 0.1  # the share of non-zeros from which dense arithmetic is the faster one
+DENSE_FROM = 0.1  # the share of non-zeros from which dense arithmetic is faster
 TEST_SHARE = 0.3
-SCALED_HERE = frozenset({"splice"})  # published unscaled, but used scaled to [-1, 1] by the experiments
+SCALED_HERE = frozenset({"splice"})  # published unscaled; the experiments scale it to [-1, 1]
 VARIABLE = "TIKHON_DATA"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """Rows to train on and, where they are supplied or split off, rows to test on."""
+    """Training rows and, if supplied or split off, test rows."""
 
     name: str
     task: Task
@@ -40,7 +40,7 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
-        """All rows, those for testing included."""
+        """All rows, including test rows."""
         return len(self.y_train) + (0 if self.y_test is None else len(self.y_test))
 
     @property
@@ -61,16 +61,16 @@ def data_folder(data: Path | None) -> Path:
 
 
 def check_available(names: list[str], data_dir: Path) -> None:
-    """Raise an InputError for the first data set that is not there, so that a long run does not end in one."""
+    """Raise an InputError for the first missing data set, so that a long run does not fail late."""
     for name in names:
         for entry in _parts(name, data_dir).values():
             _existing(data_dir, entry["file"])
 
 
 def load(name: str, data_dir: Path, *, train_rows: int | None = None, seed: int = 0) -> Dataset:
-    """The data set, its supplied test rows included.
+    """The data set, including supplied test rows.
 
-    ``train_rows`` keeps only so many training rows, drawn with ``seed`` in the classes' proportions.
+    ``train_rows`` keeps only this number of training rows, drawn with ``seed`` and stratified by class.
     """
     parts = _parts(name, data_dir)
     first = next(iter(parts.values()))
@@ -100,7 +100,7 @@ def load(name: str, data_dir: Path, *, train_rows: int | None = None, seed: int 
 def split(dataset: Dataset, seed: int) -> Dataset:
     """The data set with its supplied test rows, or else with 30 % of its rows held out, drawn with ``seed``.
 
-    The number of held-out rows is rounded down, as the fractions in the tables of Foo, Do, Ng 2009 show theirs was.
+    The number of held-out rows is rounded down, as in Foo, Do, Ng 2009 according to the fractions in their tables.
     """
     if dataset.y_test is not None:
         return dataset
@@ -115,7 +115,7 @@ def split(dataset: Dataset, seed: int) -> Dataset:
 
 
 def subsample(dataset: Dataset, train_rows: int, seed: int) -> Dataset:
-    """The data set with at most so many training rows, drawn with ``seed``; the test rows stay as they are."""
+    """The data set with at most this number of training rows, drawn with ``seed``; the test rows are unchanged."""
     if train_rows >= len(dataset.y_train):
         return dataset
     chosen = _drawn_rows(dataset.y_train, train_rows, seed, stratified=dataset.task != "regression")

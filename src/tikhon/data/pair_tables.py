@@ -1,9 +1,9 @@
-"""Structures of RNA as tables, a letter on each line: bpseq and ct.
+"""RNA structures as tables with one letter per line: bpseq and ct.
 
-A line of bpseq has the number of a letter, the letter and the number of its partner. A structure of ct begins with the number
-of its letters and a title; its lines have number, letter, the numbers before and after it, partner, and the number again.
-Numbers are from 1; a partner of 0 is none, one of -1 is not known. A file can hold several structures, in bpseq with lines
-that are no rows (comments, empty ones) between them.
+A bpseq line has the number of a letter, the letter and the number of its partner. A ct structure starts with its number of
+letters and a title; its lines have number, letter, the previous and the next number, partner, and the number again. Numbers
+start from 1; a partner of 0 means unpaired, -1 unknown. A file can have several structures, which in bpseq are separated by
+lines that are not rows (comments, empty lines).
 """
 
 import re
@@ -29,7 +29,7 @@ _ENERGY = re.compile(r"^(?:energy|dg)\s*=\s*\S+\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """One structure; the name is empty where the file gives none. ``lines`` are those of the letters."""
+    """One structure; the name is empty if the file gives none. ``lines`` are the line numbers of the letters."""
 
     name: str
     about: str
@@ -60,8 +60,8 @@ def read_bpseq(lines: Lines, source: str) -> Iterator[PairTable]:
         words = line.split()
         if len(words) != 3:
             raise FileFormatError(
-                f"{source}, line {number}: has {_columns(words)}: the number of a letter, the letter and the number of its "
-                "partner are needed"
+                f"{source}, line {number}: has {_columns(words)}: write the number of a letter, the letter and the number of "
+                "its partner"
             )
         rows.add(number, words[0], words[1], words[2])
     if rows.letters:
@@ -84,8 +84,8 @@ def read_ct(lines: Lines, source: str) -> Iterator[PairTable]:
         words = line.split()
         if len(words) < CT_COLUMNS:
             raise FileFormatError(
-                f"{source}, line {number}: has {_columns(words)}: {CT_COLUMNS} are needed: number, letter, the numbers before "
-                "and after it, partner, number"
+                f"{source}, line {number}: has {_columns(words)}, but {CT_COLUMNS} are needed: number, letter, previous and "
+                "next number, partner, number"
             )
         rows.add(number, words[0], words[1], words[4])
         if len(rows.letters) == wanted:
@@ -94,12 +94,12 @@ def read_ct(lines: Lines, source: str) -> Iterator[PairTable]:
             rows, wanted, title = _Rows(source), 0, ""
     if wanted:
         raise FileFormatError(
-            f"{source}: its last structure should have {wanted} letters and has {len(rows.letters)}: the file is cut"
+            f"{source}: the last structure should have {wanted} letters, but has {len(rows.letters)}: the file is truncated"
         )
 
 
 class _Rows:
-    """The rows of one structure, as they come."""
+    """The rows of one structure, added one by one."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -111,7 +111,7 @@ class _Rows:
         where, expected = f"{self.source}, line {line}", len(self.letters) + 1
         if _whole(number, f"{where}: the number of a letter") != expected:
             raise FileFormatError(
-                f"{where}: letter {number} where {expected} is due: letters are numbered 1, 2, 3 ..., none left out"
+                f"{where}: letter {number} instead of {expected}: number the letters 1, 2, 3 ... without gaps"
             )
         if len(letter) != 1 or not letter.isalpha():
             raise FileFormatError(f"{where}: {letter!r} is not a letter: write A, C, G, U (or T), or N")
@@ -129,21 +129,21 @@ class _Rows:
                 raise FileFormatError(f"{where}: letter {i} is its own partner: write 0 if it is unpaired")
             if not 0 < j <= n:
                 raise FileFormatError(
-                    f"{where}: letter {i} has the partner {j}, and there are {n} letters: correct it, or the file is cut"
+                    f"{where}: letter {i} has the partner {j}, but there are {n} letters: it is wrong, or the file is truncated"
                 )
             if self.partners[j - 1] != i:
                 raise FileFormatError(
                     f"{where}: letter {i} has the partner {j}, but letter {j} (line {self.lines[j - 1]}) has the partner "
-                    f"{self.partners[j - 1]}: both must name each other"
+                    f"{self.partners[j - 1]}: partners must name each other"
                 )
         return PairTable(name, about, "".join(self.letters), np.array(self.partners, np.int64), tuple(self.lines))
 
 
 def brackets_of(partners: Partners) -> str:
-    """The text of any partners: "?" for a letter of which nothing is known, other kinds of brackets for pairs that cross.
+    """The dot-bracket notation of any partners: "?" for an unknown letter, other kinds of brackets for crossing pairs.
 
-    Helices, longest first and of equal ones the leftmost, are drawn with ( and ) unless they cross one that is; what is left is
-    drawn with [ and ] in the same way, and so on. A ``FileFormatError`` says that there are not kinds enough.
+    Helices, longest first and leftmost first among equals, are written with ( and ) unless they cross one that already is; the
+    rest is written with [ and ] in the same way, and so on. Raises a ``FileFormatError`` if the kinds do not suffice.
     """
     marks = np.where(partners == UNKNOWN_PARTNER, UNKNOWN, UNPAIRED)
     left = _helices(partners)
@@ -155,7 +155,7 @@ def brackets_of(partners: Partners) -> str:
         left = [helix for helix in left if helix not in done]
         if not left:
             return "".join(marks)
-    raise FileFormatError(f"pairs cross in more ways than the {1 + len(CROSSING)} kinds of brackets can tell")
+    raise FileFormatError(f"pairs cross in more ways than the {1 + len(CROSSING)} kinds of brackets can represent")
 
 
 Helix = tuple[int, int, int]  # the outermost pair i < j, and the number of pairs stacked on it
@@ -175,7 +175,7 @@ def _helices(partners: Partners) -> list[Helix]:
 
 
 def _not_crossing(helices: Sequence[Helix]) -> list[Helix]:
-    """One after the other, those that cross none taken before; helices cross as their outermost pairs do."""
+    """Greedily, the helices that cross none selected before; helices cross if their outermost pairs do."""
     taken: list[Helix] = []
     left, right = np.zeros((2, len(helices)), np.int64)
     for i, j, length in helices:
@@ -187,7 +187,7 @@ def _not_crossing(helices: Sequence[Helix]) -> list[Helix]:
 
 
 def bpseq_text(name: str, about: str, sequence: str, partners: Partners) -> str:
-    """One structure; the empty line at the end parts it from the next."""
+    """One structure; the empty line at the end separates it from the next."""
     rows = (f"{i} {letter} {j}\n" for i, (letter, j) in enumerate(zip(sequence, partners.tolist(), strict=True), 1))
     return f"#Name: {_title(name, about)}\n{''.join(rows)}\n"
 
@@ -209,7 +209,7 @@ def _title(name: str, about: str) -> str:
 def _whole(text: str, what: str) -> int:
     try:
         return int(text)
-    except ValueError:  # Python's own refusal of endless digits as well
+    except ValueError:  # also raised by Python for too many digits
         raise FileFormatError(f"{what} is {text[:30]!r}: write a whole number") from None
 
 

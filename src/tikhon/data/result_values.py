@@ -1,4 +1,4 @@
-"""Steps and results of tunings as model files and checkpoints hold them, described; arrays stand beside them."""
+"""Descriptions of tuning steps and results in model files and checkpoints; their arrays are stored separately."""
 
 from tikhon.data.values import ANY_NUMBER, DictOf, ListOf, Record, Text, Whole, optional, record_of
 from tikhon.results import Step, TuneResult
@@ -31,12 +31,12 @@ EXTRAS = Record(
             },
         ),
     },
-    open=True,  # tuners of users may add what they like
+    open=True,  # users' tuners may add any entries
 )
 _TUNING = record_of(
     TuneResult,
     without=("strengths", "weights", "trace"),
-    optional=("relative_gap", "gap_is_bound"),  # files of 0.1 do not have them
+    optional=("relative_gap", "gap_is_bound"),  # missing in files of version 0.1
     n_fits=COUNT,
     extras=EXTRAS,
 )

@@ -1,8 +1,8 @@
-"""Files of RNA sequences, with or without structures: FASTA, plain lines, bpseq and ct, told by their content; plain or gzip.
+"""Files of RNA sequences, with or without structures: FASTA, plain lines, bpseq and ct, detected by content; plain or gzip.
 
-A record is a header that begins with ">", the sequence on one line or more, and after it, if there is one, the structure in
-dot-bracket. Without any header each line is a sequence, or the structure of the one before. Lines that begin with "#" are
-comments, and "#Name: ..." is a header, as in the files of bpRNA.
+A record is a header that starts with ">", the sequence on one or more lines, and optionally the structure in dot-bracket
+notation. Without any header each line is a sequence, or the structure of the previous one. Lines that start with "#" are
+comments, except that "#Name: ..." is a header, as in bpRNA's files.
 """
 
 import gzip
@@ -24,9 +24,9 @@ from tikhon.errors import FileFormatError, InputError
 
 STDIN = Path("-")
 NUCLEOTIDES = frozenset("ACGUTacgut")
-OTHER_CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of letters that are not known
+OTHER_CODES = frozenset("NRYSWKMBDHVXnryswkmbdhvx")  # of unknown letters
 _LETTERS = NUCLEOTIDES | OTHER_CODES
-_ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as other programs write it
+_ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as written by other programs
 _TABLE_ENDING = re.compile(r"\.(bpseq|ct)(\.gz)?$", re.IGNORECASE)
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -41,7 +41,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Record:
-    """One RNA: the first word of its header, the rest of it, the sequence, the structure if there is one, its first line."""
+    """One RNA: the first word of its header, the rest of the header, sequence, structure if any, number of its first line."""
 
     name: str
     about: str
@@ -51,15 +51,15 @@ class Record:
 
 
 def read_rna(path: Path) -> list[Record]:
-    """All records of a file, whatever letters they have."""
+    """All records of a file, with any letters."""
     return list(stream_rna(path, any_letter=True))
 
 
 def stream_rna(path: Path, *, any_letter: bool = False, needs_sequence: bool = True) -> Iterator[Record]:
     """The records of a file, or of stdin for ``-``, as they are read.
 
-    Letters that are no code of a nucleotide are refused unless ``any_letter``. Without ``needs_sequence`` a record can be a
-    structure alone.
+    Letters that are not nucleotide codes are refused unless ``any_letter``. Without ``needs_sequence`` a record may consist
+    of a structure only.
     """
     source = "stdin" if path == STDIN else str(path)
     with _stdin() if path == STDIN else reading(path) as (content, _), closing(_decoded(content, source)) as lines:
@@ -92,7 +92,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
             raise FileFormatError(f"{where}: {name()} has no sequence: write one, or leave it out")
         if sequence and structure and len(structure) != len(sequence):
             raise FileFormatError(
-                f"{where}: {name()} has {len(sequence)} letters and a structure of {len(structure)}: the same number is needed"
+                f"{where}: {name()} has {len(sequence)} letters, but its structure has {len(structure)}: they must match"
             )
         about = " ".join(header.split()[1:]) if header else ""
         return Record(name(), about, sequence, structure or None, first_line)
@@ -105,7 +105,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
             continue
         is_header = line.startswith(">")
         is_structure = not is_header and not STRUCTURE_MARKS.isdisjoint(line)
-        # Without headers a structure that is whole, or has no sequence, is not gone on with.
+        # Without headers a structure that is complete, or has no sequence, is not continued.
         is_next = not is_structure or (bool(structure) and len(structure) >= len(sequence))
         if begun and (is_header or (header is None and is_next)):
             yield finished()
@@ -118,7 +118,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
             structure += _ENERGY.sub("", line)
         elif structure:
             raise FileFormatError(
-                f"{source}, line {number}: {name()} goes on after its structure: {line[:30]!r}; begin the next with '>'"
+                f"{source}, line {number}: {name()} continues after its structure: {line[:30]!r}; begin a new record with '>'"
             )
         else:
             letters = "".join(line.split())
@@ -130,7 +130,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
 
 
 def _records_of_tables(tables: Iterable[PairTable], source: str, *, any_letter: bool) -> Iterator[Record]:
-    """Tables without a name take that of the file."""
+    """Tables without a name are named after the file."""
     stem = _TABLE_ENDING.sub("", Path(source).name)
     for number, table in enumerate(tables, 1):
         name = table.name or (stem if number == 1 else f"{stem}_{number}")
@@ -149,12 +149,12 @@ def _check_letters(letters: str, where: str, before: int) -> None:
         return
     place, letter = next((place, letter) for place, letter in enumerate(letters, 1) if letter not in _LETTERS)
     raise FileFormatError(
-        f"{where} has {letter!r} at position {before + place}: write A, C, G, U (or T), or N for a letter that is not known"
+        f"{where} has {letter!r} at position {before + place}: write A, C, G, U (or T), or N for an unknown letter"
     )
 
 
 def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
-    """Whether the lines are rows of bpseq or ct, or plain (None: it cannot be told), and those that had to be looked at."""
+    """Whether the lines are rows of bpseq or ct, or plain (None: undecided), and the lines that had to be read for this."""
     seen = []
     for number, line in lines:
         seen.append((number, line))
@@ -167,7 +167,7 @@ def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
 
 
 def _kind_by_name(path: Path) -> str | None:
-    """For a table that is too damaged to be known by its rows."""
+    """For a table that is too damaged to be recognised by its rows."""
     ending = _TABLE_ENDING.search(path.name)
     return ending[1].lower() if ending else None
 
@@ -179,12 +179,12 @@ def _decoded(content: IO[bytes], source: str) -> Generator[tuple[int, str], None
         for number, line in enumerate(text, start=1):
             if not line.isascii() and (odd := re.search("[\udc80-\udcff]", line)):
                 raise FileFormatError(
-                    f"{source}, line {number}: is not text in UTF-8 (byte 0x{ord(odd[0]) - 0xDC00:02x} at position "
+                    f"{source}, line {number}: is not UTF-8 text (byte 0x{ord(odd[0]) - 0xDC00:02x} at position "
                     f"{odd.start() + 1})"
                 )
             yield number, line
     finally:
-        text.detach()  # whoever opened it closes it
+        text.detach()  # closed where it was opened
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def _stdin() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     try:
         yield (cast(IO[bytes], gzip.GzipFile(fileobj=peekable)) if zipped else peekable), peekable
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileFormatError(f"stdin: the gzip data are cut or damaged ({error})") from None
+        raise FileFormatError(f"stdin: the gzip data are truncated or damaged ({error})") from None
 
 
 def load_rna(name: str, folder: Path) -> list[Record]:
@@ -205,10 +205,10 @@ def load_rna(name: str, folder: Path) -> list[Record]:
 
 
 def rna_file(name: str, folder: Path) -> Path:
-    """The file of a key of FILES; an InputError says that it is not there."""
+    """The file of a key of FILES; raises an InputError if it is missing."""
     path = folder / FILES[name]
     if not path.is_file():
-        from tikhon.data.libsvm import VARIABLE  # brings scikit-learn, which reading files does not need
+        from tikhon.data.libsvm import VARIABLE  # imports scikit-learn, which reading files does not need
 
         raise InputError(f"{path} is missing: name the data folder with --data DIR or in {VARIABLE}")
     return path

@@ -20,22 +20,22 @@ def read_parameters(path: Path) -> dict[str, float]:
             if not words:
                 continue
             if len(words) != 2:
-                raise FileFormatError(f"{path}, line {number}: has {len(words)} words, a name and a value are needed")
+                raise FileFormatError(f"{path}, line {number}: has {len(words)} words; write a name and a value")
             name, text = words
             if name in found:
-                raise FileFormatError(f"{path}, line {number}: {name} is there twice")
+                raise FileFormatError(f"{path}, line {number}: {name} occurs twice")
             found[name] = _value(text, f"{path}, line {number}")
     return found
 
 
 def read_weights(path: Path, names: Sequence[str]) -> NDArray[np.float64]:
-    """The values of these names, which must be those of the file."""
+    """The values of these names, which must be exactly those in the file."""
     given = read_parameters(path)
     missing, unknown = [name for name in names if name not in given], sorted(given.keys() - set(names))
     for what, odd in (("lacks", missing), ("has the unknown", unknown)):
         if odd:
             raise FileFormatError(
-                f"{path}: {what} weight {odd[0]!r} ({len(odd)} in all): give a model file of tikhon fold fit, or all "
+                f"{path}: {what} weight {odd[0]!r} ({len(odd)} in total): give a model file of tikhon fold fit, or all "
                 f"{len(names)} parameters of CONTRAfold or EternaFold"
             )
     return np.array([given[name] for name in names])
@@ -52,7 +52,7 @@ def _value(text: str, where: str) -> float:
 
 
 def write_parameters(path: Path, weights: Mapping[str, float]) -> None:
-    """Written beside and renamed; every bit of the values is kept."""
+    """Write the weights in full precision; the file is replaced atomically."""
     with replacing(path) as stream:
         for name, value in weights.items():
             stream.write(f"{name} {value!r}\n".encode())

@@ -1,12 +1,12 @@
-r"""Files that hold arrays and a JSON header, and that notice every changed bit.
+r"""Files of arrays and a JSON header that detect every changed bit.
 
 A file is a safetensors file: eight bytes of header length, a JSON header, the arrays. Its ``__metadata__`` has one
-entry, ``"tikhon"``, a JSON text that starts with ``{"sha256":"<64 hexadecimal digits>"``. The digest is taken over the
-whole file with those 64 characters replaced by zeros, and it is compared before anything is parsed: a flipped bit in
+entry, ``"tikhon"``, a JSON text that starts with ``{"sha256":"<64 hexadecimal digits>"``. The digest is computed over
+the whole file with those 64 characters replaced by zeros, and is compared before anything is parsed: a flipped bit in
 the length, the header, the digest or the arrays is an error and never a wrong number. It is a checksum, not a
 signature. Reading runs no code from the file.
 
-Numbers in the header keep their bits; NaN and infinities are written as Python's ``json`` writes them.
+Numbers in the header keep full precision; NaN and infinities are written as by Python's ``json``.
 """
 
 import hashlib
@@ -32,18 +32,18 @@ MODEL_KIND, MODEL_VERSION = "model", 1  # of files that hold a fitted model
 _ENTRY = "tikhon"
 _ENTRIES = {"kind": str, "version": int, "complex": list, "header": dict}
 _NO_DIGEST = b"0" * 64
-_MARK = json.dumps('{"sha256":"')[1:-1].encode()  # as it stands in the file, inside a JSON string
-_NO_ARRAYS = "no arrays"  # stands in for them: safetensors 0.4.3 writes a broken header where there are none
+_MARK = json.dumps('{"sha256":"')[1:-1].encode()  # as it appears in the file, inside a JSON string
+_NO_ARRAYS = "no arrays"  # a placeholder: safetensors 0.4.3 writes a broken header if there are none
 _ARRAY_NAME = re.compile(r"[\w.\-\[\] ]+")
 
 
 def write_file(
     path: Path, *, kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a header (whatever JSON can hold) and arrays of numbers, whole or not at all.
+    """Write a header (anything JSON can represent) and arrays of numbers, atomically.
 
-    The file is written beside ``path``, flushed to the disk and renamed: whatever goes wrong, an old file stays as it
-    was and nothing is left behind.
+    The file is written next to ``path``, flushed to disk and renamed: if anything fails, an old file is unchanged and
+    nothing is left behind.
     """
     stored, complex_names = {}, []
     for name, array in arrays.items():
@@ -102,19 +102,19 @@ def read_file(path: Path, *, kind: str, max_version: int) -> tuple[dict[str, Any
 def _check_digest(content: bytes, path: Path) -> None:
     mark = content.find(_MARK)
     if mark < 0:
-        raise FileFormatError(f"{os.fspath(path)} is not a tikhon file, or it was cut or edited: write it again")
+        raise FileFormatError(f"{os.fspath(path)} is not a tikhon file, or it was truncated or edited: write it again")
     place = mark + len(_MARK)
     digest = hashlib.sha256(memoryview(content)[:place])
     digest.update(_NO_DIGEST)
     digest.update(memoryview(content)[place + 64 :])
     if content[place : place + 64] != digest.hexdigest().encode():
         raise FileFormatError(
-            f"{os.fspath(path)} does not match its checksum: it was cut or edited after it was written; write it again"
+            f"{os.fspath(path)} does not match its checksum: it was truncated or edited after writing; write it again"
         )
 
 
 def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Parse what has the right digest; a file that somebody put together by hand can still be wrong in form."""
+    """Parse a file with the right digest; one that was assembled by hand can still be malformed."""
     try:
         length = int.from_bytes(content[:8], "little")
         description = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_ENTRY])
@@ -124,12 +124,12 @@ def _parse(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
         # A copy, because the parsed arrays may be views of read-only memory.
         arrays = {name: np.array(array) for name, array in parse_arrays(content).items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-        raise FileFormatError(f"{os.fspath(path)} is not laid out as a tikhon file: {error}") from error
+        raise FileFormatError(f"{os.fspath(path)} does not have the layout of a tikhon file: {error}") from error
     return description, arrays
 
 
 def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array as safetensors takes it: C order, native bytes, complex numbers as pairs."""
+    """The array as safetensors requires it: C order, native bytes, complex numbers as pairs."""
     if not _ARRAY_NAME.fullmatch(name) or name == _NO_ARRAYS:
         raise InputError(f"array name {name!r}: use letters, digits, '_', '.', '-', spaces and brackets")
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
@@ -143,7 +143,7 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """numpy's numbers and arrays as JSON has them."""
+    """numpy's numbers and arrays as JSON types."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

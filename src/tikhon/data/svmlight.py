@@ -1,7 +1,7 @@
-"""Tables in svmlight (LIBSVM) form: ``target index:value index:value ...`` on each line, indices rising, no zeros.
+"""Tables in svmlight (LIBSVM) format: ``target index:value index:value ...`` per line, with increasing indices, no zeros.
 
-Files count columns from 1, or from 0 as some programs write them: a file that uses the index 0 counts from 0. Columns
-are named after their number in the file, "f1", "f2" ..., so that a model remembers how its training file counted.
+Files count columns from 1, or from 0 if written by some programs: a file that uses the index 0 counts from 0. Columns
+are named after their number in the file, "f1", "f2" ..., so that a model records how its training file counts them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from tikhon.data.files import reading
 from tikhon.data.tables import Table
 from tikhon.errors import InputError
 
-_MOST_COLUMNS = 2**27  # weights of that many columns fill gigabytes: an index beyond it is a slip
+_MOST_COLUMNS = 2**27  # weights of that many columns take gigabytes: a larger index must be a mistake
 
 
 def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int | None = None) -> Table:
@@ -29,7 +29,7 @@ def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int
         except (ValueError, OverflowError, MemoryError, UnicodeDecodeError) as error:
             raise _explained(path, error) from None
     if X.shape[0] == 0:
-        raise InputError(f"{path}: the file has no rows; lines of 'target index:value ...' are due")
+        raise InputError(f"{path}: the file has no rows; write lines of 'target index:value ...'")
     _check_finite(path, X, y)
     lowest = int(X.indices.min()) if X.nnz else 1
     highest = int(X.indices.max()) if X.nnz else 0
@@ -44,7 +44,7 @@ def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int
         )
     if n_features is None and not 0 < width <= _MOST_COLUMNS:
         where = _place_of_index(path, X, highest) if X.nnz else str(path)
-        raise InputError(f"{where}: the largest index is {highest}; from {first} to {_MOST_COLUMNS} is accepted")
+        raise InputError(f"{where}: the largest index is {highest}; from {first} to {_MOST_COLUMNS} is allowed")
     width = width if n_features is None else n_features
     shifted = sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
     columns = tuple(f"f{number}" for number in range(first, first + width))
@@ -59,13 +59,13 @@ def _whole(y: NDArray[np.float64]) -> NDArray[Any]:
 def _check_finite(path: Path, X: Any, y: NDArray[np.float64]) -> None:
     if not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
-        raise InputError(f"{path}, line {_line_of(path, row)}: the target is {y[row]}; a finite number is due")
+        raise InputError(f"{path}, line {_line_of(path, row)}: the target is {y[row]}; write a finite number")
     if not np.isfinite(X.data).all():
         entry = int(np.argmin(np.isfinite(X.data)))
         row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
         raise InputError(
-            f"{path}, line {_line_of(path, row)}: the value of column {X.indices[entry]} is {X.data[entry]}; a finite "
-            "number is due"
+            f"{path}, line {_line_of(path, row)}: the value of column {X.indices[entry]} is {X.data[entry]}; write a "
+            "finite number"
         )
 
 
@@ -89,7 +89,7 @@ def _line_of(path: Path, row: int) -> int:
 
 
 def _explained(path: Path, error: Exception) -> InputError:
-    """The error for the first line that is not in svmlight form."""
+    """The error for the first line that is not in svmlight format."""
     with reading(path) as (content, _):
         for number, fields in _rows(content):
             fault = _fault_of(fields)
@@ -101,7 +101,7 @@ def _explained(path: Path, error: Exception) -> InputError:
 
 def _fault_of(fields: Sequence[bytes]) -> str | None:
     if not _is_number(fields[0]):
-        return f"{_text(fields[0])} is text where the target, a number, is due"
+        return f"{_text(fields[0])} is text, but the target must be a number"
     last = -1
     for field in fields[1:]:
         name, colon, value = field.partition(b":")
@@ -114,9 +114,9 @@ def _fault_of(fields: Sequence[bytes]) -> str | None:
         if int(name) >= 2**31:
             return f"{_text(field)}: the index is too large"
         if not _is_number(value):
-            return f"{_text(field)}: the value is text where a number is due"
+            return f"{_text(field)}: the value is text, but a number is needed"
         if int(name) <= last:
-            return f"{_text(field)}: the indices must rise, but {last} comes before it"
+            return f"{_text(field)}: indices must increase, but {last} comes before it"
         last = int(name)
     return None
 

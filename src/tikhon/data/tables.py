@@ -2,7 +2,7 @@
 
 A csv file has a header row; fields are separated by commas, semicolons or tabs (whichever the header uses most) and may
 be quoted; the text is utf-8, with or without a byte order mark, plain or gzipped. It is read once, block by block; a
-block that does not convert is searched for the cell at fault, so that the error names line, column and value.
+block that does not convert is searched for the offending cell, so that the error names line, column and value.
 """
 
 import csv
@@ -28,14 +28,14 @@ CSV_SUFFIXES = (".csv", ".tsv")
 SVMLIGHT_SUFFIXES = (".svm", ".svmlight", ".libsvm", ".txt")
 _DELIMITERS = ",;\t"
 _CELLS_PER_BLOCK = 200_000
-_LONGEST_FIELD = 2**24  # one text field; the csv module's own 131072 is short for texts that are ignored
+_LONGEST_FIELD = 2**24  # characters; the csv module's default, 131072, is too short for ignored text columns
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Table:
-    """Features and, where asked for, the target of each row."""
+    """Features and, if requested, the target of each row."""
 
     source: str
     X: Any  # float64: an array from csv, scipy.sparse CSR from svmlight
@@ -49,14 +49,14 @@ class Table:
 
 
 def is_svmlight(path: Path) -> bool:
-    """Whether the name ends as svmlight files do (True) or as csv files do (False); any other name is an error."""
+    """Whether the file's suffix is one of svmlight (True) or of csv (False); any other suffix is an error."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(SVMLIGHT_SUFFIXES):
         return True
     if name.endswith(CSV_SUFFIXES):
         return False
     known = ", ".join((*CSV_SUFFIXES, *SVMLIGHT_SUFFIXES))
-    raise InputError(f"{path}: the name does not tell csv from svmlight: let it end in {known}, each also with .gz")
+    raise InputError(f"{path}: cannot tell csv from svmlight by the name: use the suffix {known}, each also with .gz")
 
 
 def read_csv(
@@ -68,7 +68,7 @@ def read_csv(
     ignore: Sequence[str] = (),
     on_bytes: OnBytes | None = None,
 ) -> Table:
-    """Read the named columns, in that order, or all but the target and those to ignore."""
+    """Read the given columns, in that order, or all except the target and those to ignore."""
     with reading(path) as (content, raw), _as_text(content, path) as text:
         report = _reporter(raw, path.stat().st_size, on_bytes)
         return _read(text, str(path), target, target_kind, columns, ignore, report)
@@ -81,7 +81,7 @@ def header(path: Path) -> tuple[str, ...]:
 
 
 def write_csv(stream: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
-    """Columns of equal length under their names; numbers keep all their digits."""
+    """Write columns of equal length under their names; numbers keep full precision."""
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     try:
         writer = csv.writer(text, lineterminator="\n")
@@ -93,7 +93,7 @@ def write_csv(stream: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def shown(names: Sequence[str], most: int = 8) -> str:
-    """A list of names that stays readable however many there are."""
+    """A list of names, shortened if there are many."""
     listed = ", ".join(repr(name) for name in names[:most])
     return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
 
@@ -103,12 +103,12 @@ class _Records:
 
     def __init__(self, text: IO[str], source: str) -> None:
         self.source = source
-        self.underscores = False  # seen since last reset: int() and float() read 1_000 as a number, we do not
+        self.underscores = False  # seen since last reset: unlike int() and float(), we do not read 1_000 as a number
         first, self._blank = text.readline(), 0
         while first and not first.strip():  # blank lines before the header
             first, self._blank = text.readline(), self._blank + 1
         if not first:
-            raise InputError(f"{source}: the file is empty; a header row and rows of numbers are due")
+            raise InputError(f"{source}: the file is empty; write a header row and rows of numbers")
         self.delimiter = _delimiter(first)
         self._reader = csv.reader(self._lines(first, text), delimiter=self.delimiter, strict=True)
         self.names = self._header()
@@ -130,14 +130,14 @@ class _Records:
                 )
             if name in names[:place]:
                 raise InputError(
-                    f"{self.source}, line {self._blank + 1}: the name {name!r} stands over columns {names.index(name) + 1} and "
+                    f"{self.source}, line {self._blank + 1}: the name {name!r} is used for columns {names.index(name) + 1} and "
                     f"{place + 1}; names must differ"
                 )
         return tuple(names)
 
     @property
     def _line(self) -> int:
-        """The last line that was read, by its number in the file."""
+        """The number, in the file, of the last line read."""
         return self._blank + self._reader.line_num
 
     def _next(self) -> list[str] | None:
@@ -160,8 +160,8 @@ class _Records:
                     lines.append(start)
                 elif row:
                     raise InputError(
-                        f"{self.source}, line {start}: {len(row)} fields where the header has {width}; every row needs "
-                        "one field per column"
+                        f"{self.source}, line {start}: {len(row)} fields, but the header has {width}; every row needs one "
+                        "field per column"
                     )
                 start = self._line + 1
                 if len(rows) == most:
@@ -193,7 +193,9 @@ def _read(
     if missing:
         raise _missing(source, "column", missing, records.names)
     if not wanted:
-        raise InputError(f"{source}: no feature columns are left beside the target; columns are {shown(records.names)}")
+        raise InputError(
+            f"{source}: no feature columns are left besides the target; columns are {shown(records.names)}"
+        )
     place = {name: position for position, name in enumerate(records.names)}
     positions = [place[name] for name in wanted]
     pick = _picker(positions, len(records.names))
@@ -208,7 +210,7 @@ def _read(
             target_lines += lines
         report()
     if not parts:
-        raise InputError(f"{source}: there is a header but no row below it")
+        raise InputError(f"{source}: there are no rows below the header")
     values = None if target is None else _target_values(cells, target_lines, target, target_kind, source)
     return Table(source=source, X=np.concatenate(parts), columns=wanted, target=values)
 
@@ -269,9 +271,9 @@ def _complaint(cell: str, fault: str) -> str:
     if fault == "empty":
         return "the field is empty; fill in a number or leave the row or the column out"
     if fault == "infinite":
-        return f"the value is {_clipped(cell)}; a finite number is due: fill it in, or leave the row or the column out"
+        return f"the value is {_clipped(cell)}; fill in a finite number or leave the row or the column out"
     hint = "; write decimals with a point" if _DECIMAL_COMMA.fullmatch(cell.strip()) else ""
-    return f"{_clipped(cell)} is text where a number is due{hint}"
+    return f"{_clipped(cell)} is text, but a number is needed{hint}"
 
 
 def _target_values(
@@ -281,7 +283,7 @@ def _target_values(
     for cell, line in zip(cells, lines, strict=True):
         if not cell:
             raise InputError(
-                f"{source}, line {line}, column {target!r}: the target is empty; leave the row out or fill it"
+                f"{source}, line {line}, column {target!r}: the target is empty; fill it in or leave the row out"
             )
     if kind != "number" and all(_INTEGER.fullmatch(cell) for cell in cells):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
@@ -323,7 +325,7 @@ def _as_text(content: IO[bytes], path: Path) -> Iterator[IO[str]]:
         raise InputError(f"{path}, {_undecodable(path)}: the file is not utf-8 text; convert it first") from None
     finally:
         csv.field_size_limit(limit)
-        text.detach()  # the file below is closed by whoever opened it
+        text.detach()  # the underlying file is closed where it was opened
 
 
 def _undecodable(path: Path) -> str:

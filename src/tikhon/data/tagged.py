@@ -1,6 +1,6 @@
-"""Tagged sentences for the experiments and benches, from ``--data DIR`` or ``TIKHON_DATA``. Nothing is downloaded.
+"""Tagged sentences for the experiments and benchmarks, from ``--data DIR`` or ``TIKHON_DATA``. Nothing is downloaded.
 
-Words first, the label last; chunking and Spanish entities have parts of speech between.
+The first column is the word, the last the label; chunking and Spanish entities have parts of speech in between.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ FILES = {
 
 @dataclass(frozen=True, eq=False)
 class Tagged:
-    """Sentences to train on and to test on."""
+    """Training and test sentences."""
 
     train: list[Sentence]
     test: list[Sentence]
@@ -46,7 +46,7 @@ def as_lists(name: str, sentences: Sequence[Sentence]) -> tuple[list[list[list[s
 
 
 def check_tagged(names: Sequence[str], folder: Path) -> None:
-    """Raise an InputError for the first file that is not there, so that a long run does not end in one."""
+    """Raise an InputError for the first missing file, so that a long run does not fail late."""
     for name in names:
         for path in FILES[name]:
             if not (folder / path).is_file():

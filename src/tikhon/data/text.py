@@ -1,7 +1,7 @@
-"""The text data sets of the benches, from the folder ``text`` of ``--data DIR`` or ``TIKHON_DATA``.
+"""The text data sets of the benchmarks, from the folder ``text`` of ``--data DIR`` or ``TIKHON_DATA``.
 
-Each set is a pair of files ``NAME_train.jsonl.xz`` and ``NAME_test.jsonl.xz``: one JSON object on each line, with the
-document under "text" and its class under a key of its own. Nothing is downloaded.
+Each set is a pair of files ``NAME_train.jsonl.xz`` and ``NAME_test.jsonl.xz``: one JSON object per line, with the
+document under "text" and its class under a key that depends on the set. Nothing is downloaded.
 """
 
 import json
@@ -20,7 +20,7 @@ PARTS = ("train", "test")
 
 
 class Texts(NamedTuple):
-    """Documents and their classes, as supplied: rows to train on and rows to test on."""
+    """Documents and their classes, as supplied: training rows and test rows."""
 
     train_texts: list[str]
     train_labels: NDArray[np.str_]
@@ -46,7 +46,7 @@ def load_texts(name: str, folder: Path) -> Texts:
 
 
 def check_texts(names: list[str], folder: Path) -> None:
-    """Raise an InputError for the first file that is not there, so that a long run does not end in one."""
+    """Raise an InputError for the first missing file, so that a long run does not fail late."""
     for name in names:
         _label_key(name)
         for part in PARTS:
@@ -54,12 +54,12 @@ def check_texts(names: list[str], folder: Path) -> None:
 
 
 def read_json_lines(path: Path, keys: tuple[str, ...]) -> dict[str, list[str]]:
-    """The values of some keys on each line of an xz-packed file of JSON objects; all of them must be text."""
+    """The values of some keys on each line of an xz-compressed file of JSON objects; all of them must be text."""
     try:
         with lzma.open(path, "rt", encoding="utf-8") as lines:
             rows = [_values(line, keys, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
     except (lzma.LZMAError, EOFError, UnicodeDecodeError) as problem:
-        raise FileFormatError(f"{path}: the file is cut or damaged ({problem}): fetch it again") from None
+        raise FileFormatError(f"{path}: the file is truncated or damaged ({problem}): fetch it again") from None
     if not rows:
         raise FileFormatError(f"{path}: the file is empty: fetch it again")
     return {key: [row[place] for row in rows] for place, key in enumerate(keys)}
@@ -73,14 +73,14 @@ def _values(line: str, keys: tuple[str, ...], where: str) -> list[str]:
         values = []
     if not values or not all(isinstance(value, str) for value in values):
         raise FileFormatError(
-            f"{where}: a JSON object with text under {' and '.join(keys)} is due: fetch the file again"
+            f"{where}: this is not a JSON object with text under {' and '.join(keys)}: fetch the file again"
         )
     return values
 
 
 def _label_key(name: str) -> str:
     if name not in LABEL_KEYS:
-        raise InputError(f"the text set {name!r} is not known; there are {', '.join(LABEL_KEYS)}")
+        raise InputError(f"unknown text set {name!r}: write one of {', '.join(LABEL_KEYS)}")
     return LABEL_KEYS[name]
 
 

@@ -1,7 +1,7 @@
-"""Features of tokens from the columns of a sentence: built-in windows, or a template file as CRF++ has them.
+"""Features of tokens from the columns of a sentence: built-in windows, or a CRF++ template file.
 
-A feature is the text ``template=values``; values of more than one column or place are apart by "|". Places beyond the
-sentence have the values ``<-1>``, ``<-2>`` before it and ``<+1>``, ``<+2>`` behind.
+A feature is the text ``template=values``; several values are separated by "|". Positions outside the sentence have the
+values ``<-1>``, ``<-2>`` before it and ``<+1>``, ``<+2>`` after it.
 """
 
 import re
@@ -20,7 +20,7 @@ FARTHEST = 1000  # tokens away
 
 
 _PLACE = Row(Whole(-FARTHEST, FARTHEST), Whole(at_least=0))  # an offset and a column
-_RECIPE = Record(  # what ``FeatureMaker.as_json`` gives
+_RECIPE = Record(  # the result of ``FeatureMaker.as_json``
     {
         "templates": ListOf(Row(Text(), ListOf(_PLACE, at_least=1))),
         "n_columns": Whole(at_least=1),
@@ -31,7 +31,7 @@ _RECIPE = Record(  # what ``FeatureMaker.as_json`` gives
 
 @dataclass(frozen=True)
 class Template:
-    """A name, and the (offset, column) places whose values, joined, are the feature."""
+    """A name, and the (offset, column) positions whose joined values are the feature."""
 
     name: str
     places: tuple[tuple[int, int], ...]
@@ -39,7 +39,7 @@ class Template:
 
 @dataclass(frozen=True)
 class FeatureMaker:
-    """From sentences to features. ``n_columns`` of a sentence are read; what follows them, labels, is not."""
+    """Makes features from the first ``n_columns`` columns of a sentence; those after them, labels, are not read."""
 
     templates: tuple[Template, ...]
     n_columns: int
@@ -54,7 +54,7 @@ class FeatureMaker:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "FeatureMaker":
-        """What ``as_json`` gave; else a ``FileFormatError`` that names the field."""
+        """The inverse of ``as_json``; raises a ``FileFormatError`` that names the bad field."""
         try:
             _RECIPE.check(stored, "recipe", {})
             for number, (name, places) in enumerate(stored["templates"]):
@@ -85,7 +85,7 @@ class FeatureMaker:
 
 
 class _Padded:
-    """The columns of a sentence with names for the places beyond its ends."""
+    """The columns of a sentence, padded with values for the positions beyond its ends."""
 
     def __init__(self, sentence: Sentence, reach: int) -> None:
         before = [f"<-{distance}>" for distance in range(reach, 0, -1)]
@@ -103,10 +103,10 @@ class _Padded:
 def window_features(n_columns: int, *, spelling: bool) -> FeatureMaker:
     """Windows of words (two each way, and pairs with the neighbours) and of other columns (also all pairs and triples).
 
-    With words and parts of speech that makes the 19 templates that are customary for chunking.
+    With words and parts of speech these are the 19 templates customary for chunking.
     """
     if n_columns < 1:
-        raise InputError("there is no column to make features of: a line needs a word and a label")
+        raise InputError("there is no column to make features from: a line needs a word and a label")
     templates = [_window("w", 0, [offset]) for offset in range(-2, 3)]
     templates += [_window("w", 0, [-1, 0]), _window("w", 0, [0, 1])]
     for column in range(1, n_columns):
@@ -120,7 +120,7 @@ def window_features(n_columns: int, *, spelling: bool) -> FeatureMaker:
 def read_template(path: Path, n_columns: int) -> FeatureMaker:
     """The templates of a CRF++ file: lines ``U01:%x[-1,0]/%x[0,0]``, empty ones and comments (#), and ``B``.
 
-    ``B`` alone asks for transitions, which a chain has anyway; with macros it would tie transitions to tokens.
+    A bare ``B`` requests transitions, which a chain always has; with macros they would depend on tokens.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -136,11 +136,11 @@ def read_template(path: Path, n_columns: int) -> FeatureMaker:
         where = f"{path}, line {number}"
         if not line.startswith("U"):
             raise FileFormatError(
-                f"{where}: {line!r} is not a template of tokens: write U01:%x[0,0]; of transitions only B alone is known"
+                f"{where}: {line!r} is not a token template: write U01:%x[0,0]; for transitions only a bare B is supported"
             )
         one = _parsed(line, n_columns, where)
         if one.name in templates:
-            raise FileFormatError(f"{where}: the template {one.name!r} is there twice: give each its own name")
+            raise FileFormatError(f"{where}: the template {one.name!r} occurs twice: give each its own name")
         templates[one.name] = one
     if not templates:
         raise FileFormatError(f"{path}: holds no templates")
@@ -151,16 +151,18 @@ def _parsed(line: str, n_columns: int, where: str) -> Template:
     name, _, pattern = line.partition(":")
     places = tuple((int(offset), int(column)) for offset, column in MACRO.findall(pattern))
     if pattern and MACRO.sub("", pattern).count("%x"):
-        raise FileFormatError(f"{where}: cannot read {pattern!r}: write places as %x[row,column], rows from the token")
+        raise FileFormatError(
+            f"{where}: cannot read {pattern!r}: write %x[row,column], with rows relative to the token"
+        )
     if not places:
-        raise FileFormatError(f"{where}: {line!r} names no place: write for example {name}:%x[0,0]")
+        raise FileFormatError(f"{where}: {line!r} has no macro: write for example {name}:%x[0,0]")
     for offset, column in places:
         if column >= n_columns:
             raise FileFormatError(
-                f"{where}: names column {column}, but tokens have {n_columns} before the label, counted from 0"
+                f"{where}: uses column {column}, but tokens have {n_columns} before the label, counted from 0"
             )
         if abs(offset) > FARTHEST:
-            raise FileFormatError(f"{where}: looks {abs(offset)} tokens away: at most {FARTHEST} are possible")
+            raise FileFormatError(f"{where}: uses an offset of {abs(offset)} tokens: at most {FARTHEST} are possible")
     return Template(name, places)
 
 
@@ -169,7 +171,7 @@ def _window(name: str, column: int, offsets: Sequence[int]) -> Template:
 
 
 def _spelling(words: Sequence[str]) -> list[list[str]]:
-    """How words are written, a list for each kind of feature."""
+    """Spelling features of words, a list for each kind of feature."""
     kinds: dict[str, Callable[[str], str]] = {
         "lower": str.lower,
         "shape": _shape,

@@ -1,4 +1,4 @@
-"""What values in the JSON header of a file must be: the parts that descriptions are made of."""
+"""Descriptions of single values in the JSON header of a file, of which descriptions of files are composed."""
 
 import types
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ _NOTHING: frozenset[type] = frozenset()
 
 
 class Mismatch(Exception):
-    """A field that is not what it should be."""
+    """A field that does not match its description."""
 
     def __init__(self, field: str, found: str, expected: str) -> None:
         super().__init__(f"{field or 'the header'} is {found}; expected {expected}")
 
 
 class Value(Protocol):
-    """What one value must be; ``str`` says it in words."""
+    """The description of one value; ``str`` gives it in words."""
 
     @property
     def kinds(self) -> frozenset[type]:
@@ -28,7 +28,7 @@ class Value(Protocol):
 
     @property
     def free_kinds(self) -> frozenset[type]:
-        """Those of which every value will do."""
+        """Those of which every value is accepted."""
         ...
 
     def check(self, value: Any, field: str, sizes: Sizes) -> None: ...
@@ -36,7 +36,7 @@ class Value(Protocol):
 
 @dataclass(frozen=True)
 class Anything:
-    """Whatever JSON can hold."""
+    """Any JSON value."""
 
     kinds: ClassVar = frozenset({type(None), bool, int, float, str, list, dict})
     free_kinds: ClassVar = kinds
@@ -88,7 +88,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number within bounds, ends included; ``names`` is the size that it tells."""
+    """A whole number within bounds, ends included; ``names`` is the size that it defines."""
 
     at_least: int = -MOST
     at_most: int = MOST
@@ -102,7 +102,7 @@ class Whole:
         if not self.at_least <= value <= self.at_most:
             raise Mismatch(field, shown(value), str(self))
         if self.names is not None and sizes.setdefault(self.names, value) != value:
-            raise Mismatch(field, shown(value), f"{sizes[self.names]}, as the rest of the file says")
+            raise Mismatch(field, shown(value), f"{sizes[self.names]}, as in the rest of the file")
 
     def __str__(self) -> str:
         return f"a whole number{_range(self.at_least, self.at_most, -MOST, MOST)}"
@@ -121,7 +121,7 @@ class Number:
 
     def check(self, value: Any, field: str, sizes: Sizes) -> None:
         _check_kind(self, value, field)
-        if type(value) is int and abs(value) > MOST:  # whole numbers that no float can hold break whatever prints them
+        if type(value) is int and abs(value) > MOST:  # numbers too large for a float break code that prints them
             raise Mismatch(field, shown(value), str(self))
         if not (self.at_least <= value <= self.at_most or (self.or_nan and value != value)):
             raise Mismatch(field, shown(value), str(self))
@@ -137,7 +137,7 @@ ANY_NUMBER = Number(or_nan=True)
 
 @dataclass(frozen=True)
 class Text:
-    """Text, one of the choices where there are some."""
+    """Text, one of the choices if there are any."""
 
     choices: tuple[str, ...] = ()
 
@@ -158,7 +158,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Either:
-    """One of several; the first that has the type of a value describes it further, if one alone does."""
+    """One of several; if only one of them has the type of a value, its error is the one raised."""
 
     options: tuple[Value, ...]
 
@@ -195,7 +195,7 @@ def optional(value: Value) -> Either:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list of like values; ``names`` is the size that its length tells."""
+    """A list of values of one kind; ``names`` is the size that its length defines."""
 
     item: Value
     at_least: int = 0
@@ -222,7 +222,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class Row:
-    """A list with a description for each of its places."""
+    """A list with a description for each position."""
 
     items: tuple[Value, ...]
 
@@ -245,7 +245,7 @@ class Row:
 
 @dataclass(frozen=True)
 class DictOf:
-    """An object with any names and like values."""
+    """An object with any names and values of one kind."""
 
     item: Value
 
@@ -291,7 +291,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Later:
-    """A description that is made where it is needed: what it depends on may take long to import."""
+    """A description that is built on use, since its dependencies may take long to import."""
 
     make: Callable[[Any], Value]
     kinds: frozenset[type]
@@ -314,7 +314,7 @@ def record_of(
 ) -> Record:
     """A record with the fields of a dataclass, by their types or as ``described``.
 
-    Those that are ``optional`` may be left out; where that is None, those with defaults.
+    Fields named in ``optional`` may be left out; if that is None, those with defaults.
     """
     hints = get_type_hints(kind)
     entries: dict[str, Value] = {}
@@ -335,7 +335,7 @@ _PLAIN: dict[Any, Value] = {
 
 
 def value_of(hint: Any) -> Value:
-    """The description of the values of a type, as JSON holds them."""
+    """The description of the values of a type, as represented in JSON."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, parts = get_origin(hint), get_args(hint)
@@ -350,11 +350,11 @@ def value_of(hint: Any) -> Value:
     raise TypeError(f"no description for values of the type {hint}")
 
 
-# Words.
+# Text for messages.
 
 
 def shown(value: Any) -> str:
-    """A value in a message, short and in one line."""
+    """A value for a message, shortened to one line."""
     try:
         text = repr(value.item() if hasattr(value, "item") else value)
     except ValueError:  # a whole number of thousands of digits

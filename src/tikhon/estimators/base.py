@@ -1,4 +1,4 @@
-"""What all estimators share: from an objective, groups and parameters to learned strengths and weights."""
+"""The common part of all estimators: from an objective, groups and parameters to learned strengths and weights."""
 
 import contextlib
 import logging
@@ -38,12 +38,12 @@ logger = logging.getLogger(__name__)
 
 FINE, FAIR, LARGE = 1e-16, 1e-6, 1e-3  # relative gaps of fits with tol=None
 FOLDS = 5  # with cv="auto"
-NO_SPLITS = object()  # in place of cv, where nothing is held out
-NOT_CONVEX = "the loss is not convex, since labels or structures are known in part: fits end in one of its minima"
-NOT_CONVERGED = "the tuner {result.tuner!r} ended without convergence: {result.status} ({result.reason})"
+NO_SPLITS = object()  # in place of cv, if nothing is held out
+NOT_CONVEX = "the loss is not convex, since some labels or structures are unknown: fits converge to a local minimum"
+NOT_CONVERGED = "the tuner {result.tuner!r} did not converge: {result.status} ({result.reason})"
 LIGHT_ROWS = (
-    "sample weights sum to {:.3g}: a row of weight k counts as k rows, so these are fewer than one, and say next to nothing "
-    "about strengths; scale the weights to a mean of 1"
+    "sample weights sum to {:.3g}: a row of weight k counts as k rows, so these are fewer than one, too few to learn "
+    "strengths from; scale the weights to a mean of 1"
 )
 DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's default alpha and C
 
@@ -68,14 +68,14 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file that ``tikhon.load`` reads; never pickle.
 
-        The file is written beside and renamed, so that an old one is replaced as a whole or not at all. Parameters
-        that JSON cannot hold (a splitter, a tuner or solver of your own, a RandomState) come back as their defaults; a
-        function given as ``groups`` comes back as the groups it made.
+        The file is written under a temporary name and then renamed, so that an existing file is replaced completely or
+        not at all. Parameters that JSON cannot represent (a splitter, a custom tuner or solver, a RandomState) are
+        restored as their defaults; a function given as ``groups`` is restored as the groups that it made.
 
         Parameters
         ----------
         path : str or path-like
-            Where to write, by custom with the ending ``.safetensors``.
+            The file to write, conventionally ``.safetensors``.
         """
         check_is_fitted(self)
         header, arrays = model_state(self)
@@ -84,37 +84,37 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def check_hypergradient(
         self, X: Any, y: Any, sample_weight: Any = None, *, seed: int = 0, tol: float = 1e-5
     ) -> "HypergradientCheck":
-        """Compare the gradient that ``tuner="gradient"`` would follow on these data with differences of refits.
+        """Compare the hypergradient of ``tuner="gradient"`` on these data with finite differences of refits.
 
-        At random strengths and in random directions, to the limit of precision; costs some ten fits of every fold. The
-        estimator itself is not changed.
+        It is compared at random strengths and in random directions, to the limit of precision, at a cost of about ten
+        fits per fold. The estimator itself is not changed.
 
         Parameters
         ----------
         X, y, sample_weight
             As in ``fit``.
         seed : int, default=0
-            Chooses the strengths and directions.
+            Seed of the strengths and directions.
         tol : float, default=1e-5
-            The relative difference that is accepted.
+            The largest accepted relative difference.
 
         Returns
         -------
         HypergradientCheck
-            Slopes found both ways and the relative ``error`` between them.
+            The slopes by both methods and the relative ``error`` between them.
 
         Raises
         ------
         AssertionError
-            Where they differ by more than ``tol``, with the figures.
+            If they differ by more than ``tol``; the message has the numbers.
         """
         from tikhon.estimators.hypergradient_check import (
-            HypergradientChecker,  # here: a fit does not need the conformance suites
+            HypergradientChecker,  # imported here: a fit does not need the conformance suites
         )
 
         checker = HypergradientChecker(seed=seed, tol=tol)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TuningWarning)  # they speak of a fit that nobody asked for
+            warnings.simplefilter("ignore", TuningWarning)  # they concern a fit that the user did not ask for
             clone(self).set_params(tuner=checker).fit(X, y, sample_weight)
         if not checker.reports:
             raise InputError("all strengths are fixed: there is no hypergradient to check")
@@ -139,20 +139,20 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         start: Vector | None = None,
         warned: FitWarnings,
     ) -> TuneResult:
-        """Split, tune and fit; sets the attributes that all estimators have.
+        """Split, tune and fit; set the attributes that all estimators have.
 
         Parameters
         ----------
         X, y : arrays
-            For a splitter of the user's; nothing else reads them.
+            Used only by a user's splitter.
         codes : array or None
-            Class numbers of the rows, to stratify by.
+            Class numbers of the rows, for stratification.
         one_thread : bool
-            Whether threads of BLAS would cost more than they save.
+            Whether BLAS threads would cost more than they save.
         n_jobs : int
-            Threads over folds, at most.
+            Maximum number of threads over folds.
         start : array or None
-            Weights to begin with.
+            Initial weights.
         warned : FitWarnings
             The warnings raised so far; the result has these and those of the tuning.
         """
@@ -188,7 +188,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             start=start,
             start_strengths=None if start is None else self._last_strengths(groups),
         )
-        # Threads over folds and threads inside BLAS would fight for the same cores.
+        # Threads over folds and BLAS threads would compete for the same cores.
         with one_blas_thread() if n_jobs > 1 or one_thread else contextlib.nullcontext():
             result = tuner.tune(problem)
         for message in result.warnings:
@@ -203,17 +203,17 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return result
 
     def _last_strengths(self, groups: Groups) -> Vector | None:
-        """Those of the last fit, for a warm start; None where the groups, or which of them are learned, have changed."""
+        """The last fit's strengths, for a warm start; None if the groups, or which of them are learned, have changed."""
         last = getattr(self, "strengths_", {})
         if tuple(last) != groups.names or not all(last[groups.names[i]] > 0.0 for i in np.flatnonzero(groups.learned)):
             return None
         return np.array(list(last.values()))
 
     def _tolerance(self, objective: Rows) -> float:
-        """The relative gap at which fits end.
+        """The relative gap at which fits stop.
 
-        Digits are cheap where the Hessian is factorised; elsewhere each costs passes over the data, most of all with
-        L-BFGS, which large sparse models use. With a sketch of the Hessian two digits more cost a tenth.
+        Accuracy is cheap if the Hessian is factorised; otherwise each digit costs passes over the data, most of all with
+        L-BFGS, which large sparse models use. With a sketch of the Hessian, two more digits cost a tenth more.
         """
         if self.tol is not None:
             return self.tol
@@ -222,7 +222,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return LARGE if prefers_gradients(objective) and hints_of(objective).hessian_sketch is None else FAIR
 
     def _splits_of(self, tuner: Tuner, objective: Rows, n_rows: int) -> Any:
-        """What to split by: NO_SPLITS, or a value of ``cv`` that is not "auto"."""
+        """How to split: NO_SPLITS, or a value of ``cv`` other than "auto"."""
         if not tuner.uses_pairs:
             return NO_SPLITS
         if not (isinstance(self.cv, str) and self.cv == "auto"):
@@ -230,7 +230,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return {"none": NO_SPLITS, "folds": FOLDS, "holdout": None}[tuner.splits_for(objective, n_rows)]
 
     def _with_strengths(self, groups: Groups) -> Groups:
-        """The groups with the strengths that the user fixes."""
+        """The groups with the strengths fixed by the user."""
         strengths = self.strengths
         if self.tuner is None and strengths is None:
             strengths = DEFAULT_STRENGTH
@@ -241,7 +241,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise InputError(f"tuner=None needs a strength for every group: {missing!r} has none among {given}")
         return groups
 
-    # What a model file holds besides: described, written into arrays and a header, and read back.
+    # The part of a model file that is specific to an estimator: its description, writing and reading.
 
     _file_description: ClassVar[Description]
 
@@ -252,17 +252,17 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         raise NotImplementedError
 
     def _column_groups(self) -> list[str | None]:
-        """The group of each column or feature, None where never penalised: what a function as ``groups`` made."""
+        """The group of each column or feature, None if never penalised; stored in place of a function as ``groups``."""
         raise NotImplementedError
 
     def _stop_if_interrupted(self) -> None:
-        """Ctrl-C reaches the caller, as it should; the estimator keeps the best that was found until then."""
+        """Pass Ctrl-C on to the caller; the estimator keeps the best result found so far."""
         if self.tuning_.status == "interrupted":
             raise KeyboardInterrupt(self.tuning_.reason)
 
 
 class WeightsByGroup:
-    """For models whose weights are more than a table of coefficients: they are told by group."""
+    """Mixin for models whose weights are more than a table of coefficients: access to them by group."""
 
     warm_start: bool
     groups_: Groups
@@ -285,7 +285,7 @@ def cores(n_jobs: int | None) -> int:
 
 
 def _log_step(step: Step) -> None:
-    """The step as a line of the log, and as the record's ``step`` for handlers that want the numbers."""
+    """Log the step, also as the record's ``step`` attribute for handlers that need the numbers."""
     logger.info(
         "step %d: criterion %.8g, residual %.1e, %.2f s%s",
         step.number,

@@ -1,4 +1,4 @@
-"""What the estimators ask of their input: everything bad is refused here, by an ``InputError``, before any work."""
+"""Input validation of the estimators: bad input raises an ``InputError`` before any work."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,17 @@ from tikhon.models.linear.design import Design
 from tikhon.objective import Vector
 
 LARGEST_VALUE = 1e100
-ROUNDING = 1e-12  # of a column's squares: less than this around its mean is a constant
-FAR = 1e3  # spreads: a mean beyond is subtracted
-SCALE_RATIO = 1000.0  # columns of one group further apart than this in root mean square deserve a warning
+ROUNDING = 1e-12  # share of a column's sum of squares: a column with less around its mean is constant
+FAR = 1e3  # in standard deviations: means farther from zero are subtracted
+SCALE_RATIO = 1000.0  # a larger ratio of root mean squares within a group gives a warning
 
-ROW_BLOCK = 1024  # rows whose deviations are in memory at once
+ROW_BLOCK = 1024  # rows whose deviations are in memory at a time
 
 
 def checked_matrix(estimator: Any, X: Any, y: Any = None, *, fitting: bool, **checks: Any) -> tuple[Any, Any]:
     """X as float64, dense or CSR with sorted, distinct entries, and y as scikit-learn checks it (None: X alone).
 
-    Sets or compares ``n_features_in_`` and ``feature_names_in_``. Nothing sparse is made dense, nothing is changed in
-    place.
+    Sets or compares ``n_features_in_`` and ``feature_names_in_``. Sparse input stays sparse; nothing is changed in place.
     """
     options = {"accept_sparse": "csr", "dtype": np.float64, "reset": fitting}
     with as_input_error(X, y):
@@ -57,7 +56,7 @@ def _canonical(X: Any) -> Any:
 
 
 def column_names(estimator: Any) -> list[str]:
-    """The names of the columns seen in fit; x0, x1, ... as in scikit-learn where there were none."""
+    """The names of the columns seen in fit; x0, x1, ... as in scikit-learn if there were none."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else list(names)
 
@@ -74,7 +73,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
         )
     if weights.shape != (n_rows,):
         raise InputError(
-            f"sample_weight has the shape {weights.shape}: there are {n_rows} rows, write one weight for each"
+            f"sample_weight has shape {weights.shape}, but there are {n_rows} rows: write one weight per row"
         )
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
@@ -85,7 +84,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
 
 
 def checked_parameters(estimator: Any) -> None:
-    """The parameters that have no better place to be checked."""
+    """Check the parameters that are not checked elsewhere."""
     for name in ("fit_intercept", "standardize", "per_class", "per_target", "scale_target", "warm_start"):
         value = getattr(estimator, name, False)
         if not isinstance(value, bool | np.bool_):
@@ -104,7 +103,7 @@ def checked_parameters(estimator: Any) -> None:
 
 
 def refuse_huge(name: str, values: Any, columns: Sequence[str]) -> None:
-    """Refuse numbers whose squares come near the end of double precision."""
+    """Refuse numbers whose squares come near overflow in double precision."""
     data = values.data if is_sparse(values) else np.asarray(values)
     if data.size == 0 or max(abs(float(data.max())), abs(float(data.min()))) <= LARGEST_VALUE:
         return
@@ -139,10 +138,10 @@ def column_scales(X: Any, row_weights: Vector) -> Vector:
 
 
 def centres(X: Any, row_weights: Vector) -> Vector | None:
-    """The means to subtract where some dense column lies far from zero for its spread; None where none does.
+    """The means to subtract if some dense column has a mean that is large relative to its spread; otherwise None.
 
-    With an intercept a shift of columns changes nothing in exact arithmetic, but far from zero it costs digits. It costs
-    a copy of X, so it is done only there.
+    With an intercept, shifting columns changes nothing in exact arithmetic, but large means lose precision. Subtraction
+    costs a copy of X, so it is done only in this case.
     """
     if is_sparse(X):
         return None
@@ -159,13 +158,13 @@ def divided_columns(X: Any, scales: Vector) -> Any:
 
 
 def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], warn: Warn = warn_user, *, centred: bool) -> None:
-    """Warn where one strength serves columns of very different units; ``centred``: an intercept takes up their means."""
+    """Warn if columns of very different scale share one strength; ``centred``: an intercept absorbs their means."""
     p = len(columns)
     design, ones = Design(X, fit_intercept=False), np.ones(X.shape[0])
     squares = design.squares(ones[:, None]) if is_sparse(X) else np.einsum("ij,ij->j", X, X)
     if centred:
         spread = squares - np.square(design.adjoint(ones)) / X.shape[0]
-        squares = np.where(spread > ROUNDING * squares, spread, 0.0)  # a constant column is not judged
+        squares = np.where(spread > ROUNDING * squares, spread, 0.0)  # constant columns are ignored
     size = np.sqrt(squares / X.shape[0])
     of_column = groups.index[:p]  # the first output's; the others share its columns
     judged = np.flatnonzero((of_column >= 0) & (size > 0))
@@ -180,8 +179,8 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], warn: Warn = 
     measure = "standard deviation" if centred else "root mean square"
     warn(
         f"group {groups.names[apart[0]]!r} has columns of very different scale: the {measure} of "
-        f"{columns[large]!r} is {size[large]:.3g}, that of {columns[small]!r} is {size[small]:.3g}, and one strength "
-        "serves both; set standardize=True, scale the columns, or put them into groups of their own"
+        f"{columns[large]!r} is {size[large]:.3g}, that of {columns[small]!r} is {size[small]:.3g}, but they share one "
+        "strength; set standardize=True, scale the columns, or put them into separate groups"
         + (f" ({len(apart) - 1} more groups are like this)" if len(apart) > 1 else ""),
         TuningWarning,
     )
@@ -189,7 +188,7 @@ def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], warn: Warn = 
 
 @contextlib.contextmanager
 def as_input_error(X: Any, y: Any) -> Iterator[None]:
-    """scikit-learn's ``ValueError`` as an ``InputError``; NaN and infinity with the place of the first one."""
+    """Turn scikit-learn's ``ValueError`` into an ``InputError``, with the position of the first NaN or infinity."""
     try:
         yield
     except NotFittedError:
@@ -199,16 +198,16 @@ def as_input_error(X: Any, y: Any) -> Iterator[None]:
         if "contains NaN" in message or "contains infinity" in message:
             first_line = message.splitlines()[0].rstrip(".")
             values = y if first_line.startswith("Input y") else X
-            message = f"{first_line}{_first_place(values)}: remove or fill in what is missing"
+            message = f"{first_line}{_first_place(values)}: remove or impute such values"
         raise InputError(message) from error
     except TypeError as error:
         if "not supported between instances" not in str(error):
             raise
-        raise InputError(f"y mixes kinds of labels that cannot be sorted ({error}): write all as text") from error
+        raise InputError(f"y mixes types of labels that cannot be sorted ({error}): write all as text") from error
 
 
 def _first_place(values: Any) -> str:
-    """Where the first entry that is not finite stands, or nothing if that cannot be told."""
+    """The position of the first non-finite entry, or nothing if it cannot be determined."""
     names = [str(name) for name in getattr(values, "columns", ())]
     if is_sparse(values):
         found = sp.find(values)

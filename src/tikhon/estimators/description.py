@@ -1,7 +1,7 @@
-"""What every model file holds, whatever the model: parameters, groups, how it was tuned, classes.
+"""The contents common to all model files: parameters, groups, tuning, classes.
 
-A kind of model adds what is its own and gets the checks of the rest with ``model_description``. Nothing here imports
-scikit-learn or a tuner: ``tikhon fold predict`` checks its model too.
+Each kind of model describes its own entries; ``model_description`` adds the common ones. Nothing here imports scikit-learn
+or a tuner, because ``tikhon fold predict`` checks its model too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +33,9 @@ from tikhon.data.values import (
     shown,
 )
 
-MOST_PADDING = 10_000_000  # characters of all classes, as numpy pads them; more only where the classes are that long
+MOST_PADDING = 10_000_000  # characters of all classes after numpy's padding; more only if the classes are that long
 STRENGTH = Number(at_least=0.0, at_most=FINITE)
-TRUTH = Either(Flag(), Whole(0, 1))  # parameters that fits take as true or false without asking for their type
+TRUTH = Either(Flag(), Whole(0, 1))  # parameters of which fits use the truth value, whatever the type
 
 
 def mapping(values: Value) -> Record:
@@ -60,7 +60,7 @@ PARAMETERS: dict[str, Value] = {
     "tuner": Either(Nothing(), Text(), Later(_tuner_options, frozenset({dict}))),
     "strengths": Either(Nothing(), STRENGTH, mapping(STRENGTH)),
     "cv": optional(Whole(at_least=2)),
-    "validation_fraction": ANY_NUMBER,  # it counts, and is checked, with cv=None alone
+    "validation_fraction": ANY_NUMBER,  # used, and checked, only with cv=None
     "rescale": Text(("none", "n")),
     "solver": Text(),
     "tol": optional(Number(5e-324, 1.0 - 2.0**-53)),
@@ -81,14 +81,14 @@ def model_description(
     has_classes: bool = False,
     agreements: Sequence[Agreement] = (),
 ) -> Description:
-    """The description of a model file: ``parameters`` of the estimator's own, entries of the header, arrays.
+    """The description of a model file, from the estimator's own ``parameters``, header entries and arrays.
 
-    ``n_weights`` may be a function of the sizes that the arrays bind. With ``has_classes`` the size "n_classes" is known.
+    ``n_weights`` may be a function of the sizes bound by the arrays. With ``has_classes`` the size "n_classes" is known.
     """
     entries: dict[str, Value] = {
         "estimator": Text(),
         "tikhon": Text(),
-        # Those that are left out take their defaults: a file does not hold splitters, or solvers of users.
+        # Omitted parameters take their defaults: files do not hold splitters or users' solvers.
         "parameters": Record({}, {**PARAMETERS, **parameters}),
         "n_iter": COUNT,
         "groups": ListOf(Text(), names="n_groups", distinct=True),
@@ -116,7 +116,7 @@ def _shared_arrays(n_weights: Size) -> dict[str, Array]:
     }
 
 
-# Class labels: numbers are an array, text and mixtures stand in the header.
+# Class labels: numbers are stored as an array, text and mixtures in the header.
 
 LABEL = Either(Text(), Flag(), Whole(), Number(-LARGEST, LARGEST))
 CLASSES = Record({"dtype": Text()}, {"values": ListOf(LABEL, at_least=2, names="n_classes", distinct=True)})

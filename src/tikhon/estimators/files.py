@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF | RNAFolder":
-    """The fitted model that ``model.save(path)`` wrote; it predicts the same bits.
+    """Load a fitted model written by ``model.save(path)``; its predictions are bit-identical.
 
-    Loading runs no code from the file. A file of which any bit was changed, a file of a newer version of tikhon and a
-    file of another kind are refused with a ``FileFormatError``.
+    Loading runs no code from the file. A file with any bit changed, a file from a newer version of tikhon and a file of
+    another kind raise a ``FileFormatError``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
     name = str(header.get("estimator"))
     if name not in ESTIMATORS:
         raise FileFormatError(
-            f"{os.fspath(path)}: estimator names a {name!r} model; this tikhon knows {', '.join(ESTIMATORS)}"
+            f"{os.fspath(path)}: estimator is {name!r}; this version of tikhon supports {', '.join(ESTIMATORS)}"
         )
     model_class = getattr(import_module(ESTIMATORS[name]), name)
     model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays, path)

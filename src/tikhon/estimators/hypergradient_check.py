@@ -1,4 +1,4 @@
-"""A tuner that learns nothing: it checks the hypergradient of the problem that an estimator makes of its data."""
+"""A tuner that only checks the hypergradient of the problem that an estimator builds from its data."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -10,7 +10,7 @@ from tikhon.tuners import Fixed, Problem, Tuner
 
 @dataclass(frozen=True, kw_only=True)
 class HypergradientChecker(Tuner):
-    """Keeps the reports of its checks, and fits once at strength 1 since the estimator needs a result."""
+    """Collects the reports of its checks, and fits once at strength 1 since the estimator needs a result."""
 
     name: ClassVar[str] = "hypergradient-check"
     uses_pairs: ClassVar[bool] = True

@@ -1,8 +1,8 @@
-"""From ``cv`` to pairs of rows to train on and rows to judge by.
+"""From ``cv`` to pairs of training and hold-out rows.
 
-Splits are repeatable: ``random_state=None`` means the seed 0, and no global random state is touched. Rows of weight 0
-take no part in the splits that are made here, so that weighting a row by 0 and leaving it out are the same; splits
-that the user brings refer to the rows as they were given.
+Splits are reproducible: ``random_state=None`` means the seed 0, and no global random state is used. Rows of weight 0
+are excluded from the splits made here, so that a weight of 0 is equivalent to leaving the row out; splits supplied by
+the user refer to the rows as given.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ Indices: TypeAlias = NDArray[np.intp]
 Split: TypeAlias = tuple[Indices, Indices]
 
 LONGEST_RUN = 50  # rows of a class that are held out together
-LEAST_RUNS = 10  # that a class's hold-out is made of, or single rows
+LEAST_RUNS = 10  # in a class's hold-out; smaller hold-outs consist of single rows
 
 
 def make_splits(
@@ -34,11 +34,11 @@ def make_splits(
     row_weights: Vector,
     codes: NDArray[np.intp] | None,
 ) -> tuple[list[Split], tuple[str, ...]]:
-    """Pairs of training and hold-out rows, and notes on what was adjusted. ``codes`` are class numbers, if any.
+    """Pairs of training and hold-out rows, and notes on adjustments. ``codes`` are class numbers, if any.
 
     - a number: that many folds, shuffled, stratified by class;
     - ``None``: one hold-out of ``validation_fraction`` of the rows, in runs of neighbours, stratified by class;
-    - a splitter with ``split(X, y)``, or an iterable of (train, test) pairs of row numbers: as they are.
+    - a splitter with ``split(X, y)``, or an iterable of (train, test) pairs of row numbers: used as given.
     """
     rows = np.flatnonzero(row_weights > 0)
     strata = np.zeros(len(rows), np.intp) if codes is None else codes[rows]
@@ -85,7 +85,7 @@ def _folds(
     n_folds, notes = min(cv, smallest), []
     if n_folds < cv:
         holder = "the smallest class" if stratified else "the data"
-        notes.append(f"cv={cv} became {n_folds} folds: {holder} has only {smallest} rows")
+        notes.append(f"cv={cv} was reduced to {n_folds} folds: {holder} has only {smallest} rows")
     if alone.any():
         notes.append(f"{int(alone.sum())} classes with a single row are never held out")
     folds = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=random)
@@ -98,11 +98,11 @@ def _folds(
 
 
 def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -> NDArray[np.bool_]:
-    """A mask: of each class with two rows or more about the fraction, at least one and never all.
+    """A mask of held-out rows: about this fraction of each class with two or more rows, at least one and never all.
 
-    Neighbours often belong together: reviews of one film, sentences of one document, days of one patient. Rows held out at
-    random would leave their kin to train on, and the hold-out would reward what is learned of these by heart. So runs of
-    rows of a class that follow one another are held out, from all over the data.
+    Neighbouring rows are often related: reviews of one film, sentences of one document, days of one patient. If rows were
+    held out at random, related rows would remain in the training set and the held-out loss would reward memorising them.
+    Therefore runs of consecutive rows of a class are held out, from all over the data.
     """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise InputError(f"validation_fraction={fraction!r}: write a number between 0 and 1")
@@ -121,7 +121,7 @@ def _hold_out(strata: Indices, fraction: float, random: np.random.RandomState) -
 
 
 def _in_runs(members: Indices, size: int, random: np.random.RandomState) -> Indices:
-    """The members, of which the first ``size`` are runs of neighbours, one from each of as many stretches of the data."""
+    """The members, reordered so that the first ``size`` are runs of neighbours, one from each of equal stretches."""
     length = int(np.clip(size // LEAST_RUNS, 1, LONGEST_RUN))
     runs = np.arange(len(members)) // length
     n_runs, n_chosen = int(runs[-1]) + 1, -(-size // length)
@@ -132,12 +132,12 @@ def _in_runs(members: Indices, size: int, random: np.random.RandomState) -> Indi
 
 
 def _given(cv: Any, X: Any, y: Any, n_rows: int) -> list[Split]:
-    if hasattr(cv, "split") and not isinstance(cv, str | bytes):  # text has a method of that name too
+    if hasattr(cv, "split") and not isinstance(cv, str | bytes):  # str has a method of that name too
         try:
             pairs: Iterable[Any] = list(cv.split(X, y))
         except (ValueError, TypeError) as error:
             raise InputError(
-                f"cv={cv!r} cannot split these data: {error}; where a splitter needs more than X and y, give its splits: "
+                f"cv={cv!r} cannot split these data: {error}; if a splitter needs more than X and y, pass its splits: "
                 "cv=list(splitter.split(X, y, groups))"
             ) from error
     elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
@@ -164,10 +164,10 @@ def _rows(chosen: Any, n_rows: int, number: int) -> Indices:
         indices = np.flatnonzero(indices)
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
         raise InputError(
-            f"cv: split {number} must name rows by a flat array of whole numbers or a mask of {n_rows} rows"
+            f"cv: split {number} must consist of one-dimensional arrays of row numbers or masks of {n_rows} rows"
         )
     if indices.size and not 0 <= indices.min() <= indices.max() < n_rows:
-        raise InputError(f"cv: split {number} names rows outside 0 to {n_rows - 1}")
+        raise InputError(f"cv: split {number} has row numbers outside 0 to {n_rows - 1}")
     return indices.astype(np.intp)
 
 
@@ -181,6 +181,6 @@ def _check_split(number: int, split: Split, row_weights: Vector, codes: NDArray[
         missing = needed - set(np.unique(codes[train[row_weights[train] > 0]]).tolist())
         if missing:
             raise InputError(
-                f"cv: split {number} trains without class number {min(missing)} (in the order of classes_): every "
+                f"cv: split {number} has no training rows of class number {min(missing)} (in the order of classes_): every "
                 "split must train on all classes"
             )

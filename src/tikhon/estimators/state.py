@@ -1,6 +1,6 @@
-"""A fitted model as a JSON header and arrays, and back: what a model file holds.
+"""Conversion of a fitted model to the JSON header and arrays of a model file, and back.
 
-``description.py`` says the same as a description, which is checked before anything is restored.
+``description.py`` describes the same contents; a file is checked against it before anything is restored.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore(model_class: type[Any], header: dict[str, Any], arrays: Arrays, path: str | os.PathLike[str]) -> Any:
-    """The fitted estimator of the header and the arrays of a file, once they are as the model describes them."""
+    """The fitted estimator from the header and arrays of a file, which are first checked against its description."""
     description: Description = model_class._file_description
     description.check(path, header, arrays)
     model = model_class(**_restored_parameters(header["parameters"]))
@@ -73,7 +73,7 @@ def _parameters(model: Any) -> dict[str, Any]:
         if name == "tuner":
             value = _tuner_state(value)
         elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
-            continue  # splits of rows that the file does not have
+            continue  # splits refer to rows, which are not in the file
         elif isinstance(value, Mapping):
             value = {"mapping": [[key, part] for key, part in value.items()]}  # keys keep their type
         try:
@@ -110,7 +110,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _tuner_state(tuner: Any) -> Any:
-    """A name, or the name and options of one of our own tuners; others stay what they are, which JSON refuses."""
+    """A name, or the name and options of a built-in tuner; others are returned unchanged, which JSON refuses."""
     if tuner is None or isinstance(tuner, str):
         return tuner
     name = getattr(tuner, "name", None)
@@ -164,7 +164,7 @@ def _restored_tuning(state: dict[str, Any], names: tuple[str, ...], arrays: Arra
         Step(strengths=strengths, **step)
         for step, strengths in zip(state["trace"], arrays["tuning.trace.strengths"], strict=True)
     )
-    state = {"relative_gap": float("nan"), "gap_is_bound": False} | state  # files of 0.1 do not have them
+    state = {"relative_gap": float("nan"), "gap_is_bound": False} | state  # missing in files of version 0.1
     fields = {name: state[name] for name in _TUNING_FIELDS}
     fields.update(notes=tuple(fields["notes"]), warnings=tuple(fields["warnings"]))
     strengths = dict(zip(names, arrays["tuning.strengths"].tolist(), strict=True))

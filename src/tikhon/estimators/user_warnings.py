@@ -1,4 +1,4 @@
-"""Warnings that point to the user's own line, and that the result of a fit keeps."""
+"""Warnings that point to the user's own line and are recorded in the result of a fit."""
 
 import sys
 import warnings
@@ -9,7 +9,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 class Warn(Protocol):
-    """Raises a warning; where it goes besides is up to the implementation."""
+    """Raises a warning; implementations may also record it."""
 
     def __call__(self, message: str, category: type[Warning]) -> None: ...
 
@@ -20,7 +20,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 class FitWarnings:
-    """Raises the warnings of one fit, each when it is known, and collects their messages for ``tuning_.warnings``."""
+    """Raises the warnings of one fit as they occur, and collects their messages for ``tuning_.warnings``."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -31,7 +31,7 @@ class FitWarnings:
 
 
 def _user_stacklevel() -> int:
-    """What the caller passes to ``warnings.warn`` as ``stacklevel`` to name the innermost frame outside of this package."""
+    """The ``stacklevel`` with which the caller's ``warnings.warn`` names the innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:

@@ -1,8 +1,8 @@
-"""A learned strength for each template of features, compared with one strength for all and with CRFsuite.
+"""A learned strength for each feature template, compared with one strength for all and with CRFsuite.
 
 Chunking (CoNLL-2000) and named entities (WNUT-17, CoNLL-2002 Spanish). All methods choose strengths on the same hold-out: ours
-by its log loss, CRFsuite by its F1, as its users do. Do, Foo, Ng 2008 put the price of learning strengths at about 20 fits.
-Here the price is the CPU time of the tuning divided by that of one fit from zero weights with the strengths found.
+by log loss, CRFsuite by F1, as its users do. Do, Foo, Ng 2008 report a cost of about 20 fits for learning the strengths.
+Here the cost is the CPU time of the tuning divided by that of one fit from zero weights with the strengths found.
 """
 
 import warnings
@@ -28,7 +28,7 @@ from tikhon.report.canvas import COLOURS, new_figure, tidy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Learned strengths for each template of features: chunks and named entities"
+TITLE = "Learned strengths for each feature template: chunks and named entities"
 SETS = {
     "conll2000": "CoNLL-2000 chunks",
     "wnut17": "WNUT-17 entities",
@@ -44,10 +44,10 @@ HELD_OUT = 0.2
 VALUES = tuple(2.0**k for k in range(-6, 7))
 C2_VALUES, QUICK_C2_VALUES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.1, 1.0)
 ITERATIONS, QUICK_ITERATIONS = 100, 20  # of CRFsuite
-FIT_TOL = 1e-3  # relative gap of the fit that prices are counted in
+FIT_TOL = 1e-3  # relative gap of the fit that is the unit of cost
 QUICK_SHARE = 80  # one in so many sentences
 PAPER_FITS = 20
-TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)  # of the plot: less than two decades have no room for all
+TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)  # of the plot: the default minor labels would overlap
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
@@ -118,9 +118,9 @@ def held_out_split(n_sentences: int) -> Split:
 
 
 def _crfsuite(params: Mapping[str, Any], X: Any, y: Any, X_test: Any, y_test: Any) -> Row:
-    """The c2 of the best F1 on the hold-out, then a fit of all sentences.
+    """The c2 with the best F1 on the hold-out, then a fit of all sentences.
 
-    The test F1 is that of at most ``iterations`` L-BFGS iterations; that of a fit without this limit is stored as well.
+    The test F1 is that after at most ``iterations`` L-BFGS iterations; that of a fit without this limit is stored as well.
     """
     iterations = params["iterations"]
     train, held_out = held_out_split(len(X))
@@ -135,7 +135,7 @@ def _crfsuite(params: Mapping[str, Any], X: Any, y: Any, X_test: Any, y_test: An
     fit_clock = Clock()
     model = crfsuite.train(X, y, c2=best["c2"], iterations=iterations)
     (seconds, cpu_seconds), (fit_seconds, fit_cpu_seconds) = clock.read(), fit_clock.read()
-    for one, other in zip(tried, kept, strict=True):  # after the clock: nothing is chosen by it
+    for one, other in zip(tried, kept, strict=True):  # not timed, since it is not used for the choice
         one["held_out_loss"] = other.log_loss(X_held, y_held)
     longer = crfsuite.train(X, y, c2=best["c2"], iterations=None if params["unlimited"] else iterations)
     scores = chunk_scores(y_test, model.tag(X_test))
@@ -173,7 +173,7 @@ def warm_up() -> None:
         try:
             crfsuite.train(X, y, c2=1.0, iterations=2).tag(X)
         except MissingExtra:
-            return  # its rows will say so
+            return  # its rows report that
 
 
 def plan(quick: bool) -> Plan:
@@ -251,7 +251,7 @@ def _render(made: Plan, rows: Sequence[Row], summary: Mapping[str, Any]) -> str:
     )
     told = [
         f"{SETS[name]}: a learned strength for each template changes F1 by {found['f1_gain']:+.2f} points compared with the "
-        f"best of the others ({METHODS[found['best_rival']]}) for the price of {found['fits']:.1f} fits (the grid: "
+        f"best of the others ({METHODS[found['best_rival']]}) at the cost of {found['fits']:.1f} fits (the grid: "
         f"{found['rival_fits']['grid']:.1f}; the paper: about {PAPER_FITS})."
         for name, found in summary.items()
     ]
@@ -266,7 +266,7 @@ def _render(made: Plan, rows: Sequence[Row], summary: Mapping[str, Any]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """The strengths of the templates, and the single ones."""
+    """The strengths of the templates, and the single strengths."""
     figure = new_figure(15.0, 5.2)
     panels = figure.subplots(1, len(SETS))
     for axes, (name, words) in zip(panels, SETS.items(), strict=True):

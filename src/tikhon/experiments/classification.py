@@ -18,9 +18,9 @@ from tikhon.harness.timing import timed
 POINTS_ALLOWED = 1.5  # for rows with a supplied test set
 DEVIATIONS_ALLOWED = 2.0  # for rows over random splits
 ROUNDING = 0.01  # of the printed figures, in points
-LARGE = 1_000  # rows from which times are compared
-METHOD_AS_RUN = {"grid": "plain-grid"}  # as the paper had it: every fit starts where the last one ended
-RATIO_MEAN, RATIO_EACH = 10.0, 5.0  # grid over mm, in CPU time
+LARGE = 1_000  # rows from which on times are compared
+METHOD_AS_RUN = {"grid": "plain-grid"}  # as in the paper: every fit is warm-started from the last
+RATIO_MEAN, RATIO_EACH = 10.0, 5.0  # CPU time of grid over mm
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
@@ -58,7 +58,7 @@ def plan(names: Sequence[str], quick_names: Sequence[str], quick: bool) -> Plan:
 
 
 def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One entry per data set, intercept setting and method, over the splits."""
+    """One entry per data set, intercept setting and method, aggregated over the splits."""
     cells = by_cell(rows)
     entries = []
     for (name, intercept, method), members in cells.items():
@@ -90,7 +90,7 @@ def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def compare(entries: Sequence[Mapping[str, Any]], printed: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """The paper's figure against ours at the paper's intercept setting, and whether it is within the accepted band."""
+    """The paper's figure and ours at the paper's intercept setting, and whether they agree within the accepted band."""
     comparisons = []
     for entry in entries:
         if entry["intercept"] != paper.INTERCEPT[entry["method"]]:
@@ -100,7 +100,7 @@ def compare(entries: Sequence[Mapping[str, Any]], printed: Mapping[str, Mapping[
         if entry["supplied_test"]:
             band = POINTS_ALLOWED
         elif deviation is None:
-            band = None  # one split of many says nothing about a spread
+            band = None  # no spread from one split
         else:
             band = max(DEVIATIONS_ALLOWED * deviation, ROUNDING)
         difference = entry["accuracy"] - figure
@@ -137,7 +137,7 @@ def speed(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def agreement(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How far the accuracies of direct optimisation and MM lie apart at most, with the same intercept setting."""
+    """The largest difference between accuracies of direct optimisation and MM with the same intercept setting."""
     found = {(entry["dataset"], entry["intercept"], entry["method"]): entry["accuracy"] for entry in entries}
     apart: dict[str, float] = {}
     for (name, intercept, method), accuracy in found.items():
@@ -152,7 +152,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _ratio_to(grid: Sequence[Row], members: Sequence[Row]) -> float | None:
-    """Summed CPU time of grid over that of the method, on the splits that both have."""
+    """Total CPU time of grid over that of the method, on the splits that both have."""
     times = {row["seed"]: row["cpu_seconds"] for row in members}
     both = [row for row in grid if row["seed"] in times]
     if not both:
@@ -161,6 +161,6 @@ def _ratio_to(grid: Sequence[Row], members: Sequence[Row]) -> float | None:
 
 
 def _kind(message: str) -> str:
-    """A warning without its numbers, so that the same one over ten splits is listed once."""
+    """A warning without its numbers, so that one raised on ten splits is listed once."""
     words = message.split()
     return " ".join("…" if any(sign.isdigit() for sign in word) else word for word in words)

@@ -1,4 +1,4 @@
-"""Tables 2 and 3(a) for people: Markdown and a plot."""
+"""The report of Tables 2 and 3(a): Markdown and a plot."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ SETTINGS = ((True, "with an intercept"), (False, "without an intercept"))
 OUTSIDE = "⚠"
 KNOWN = {
     "glass": "The paper shows one split of a set of 214 rows, 64 of them for testing: a favourable one.",
-    "svmguide2": "The weights shrink to nothing and the larger class is predicted. Our splits keep the classes' shares, so "
-    "its share is the same in each; in a plain draw of 117 test rows it would vary by 4.6 points.",
-    "connect-4": "Three splits say little about their spread: the difference is less than the sampling error of the "
+    "svmguide2": "The weights shrink to zero and the larger class is predicted. Our splits are stratified, so its share is "
+    "the same in each; in unstratified samples of 117 test rows it would vary by 4.6 points.",
+    "connect-4": "Three splits are too few to estimate the spread: the difference is less than the sampling error of the "
     "20,267 test rows, 0.30 points.",
     "ionosphere": "The paper's figures with an intercept look like ours without one.",
     "mnist1-01": "The paper does not state its scaling; mnist1 is the same with grey levels in [-1, 1].",
@@ -75,26 +75,23 @@ def render(title: str, made: Plan, entries: Entries, summary: Mapping[str, Any])
     """The report in Markdown."""
     about = (
         "L2-regularised (multinomial) logistic regression with one strength. Grid: 21 values 2^-10 … 2^10, 5 folds, "
-        "nothing widened or refined; gradient: the held-out log loss of the same 5 folds; direct and MM: alpha = 0, "
-        "beta = 1. Supplied test sets where there are any, else 30 % held out; ± is the standard deviation over the "
+        "neither widened nor refined; gradient: the held-out log loss of the same 5 folds; direct and MM: alpha = 0, "
+        "beta = 1. Supplied test sets where available, otherwise 30 % held out; ± is the standard deviation over the "
         "splits. One thread; times are CPU times."
     )
     hidden = (
-        "The paper's Grid and Direct were run without an intercept, its Grad and MM with one that is not penalised. "
+        "The paper ran Grid and Direct without an intercept, Grad and MM with an unpenalised one. "
         "The first table follows that; the others show all methods in both settings."
     )
     drawn = made.config.get("train_rows") or {}
-    notes = [
-        f"{name}: {rows:,} training rows, drawn with seed 0 in the classes' proportions."
-        for name, rows in drawn.items()
-    ]
+    notes = [f"{name}: {rows:,} training rows, a stratified sample with seed 0." for name, rows in drawn.items()]
     if "mnist1" in made.config["datasets"]:
         notes.append(
             "mnist1 has grey levels in [-1, 1], mnist1-01 the same rows in [0, 1]: the paper does not say which."
         )
     parts = [
         heading(title, [about, hidden, *notes], quick=made.quick, date=today(), used=versions()),
-        "## Accuracy (%) beside the paper's\n\n" + _beside_paper(summary["comparisons"], entries),
+        "## Accuracy (%) compared with the paper\n\n" + _beside_paper(summary["comparisons"], entries),
         _verdict(summary["comparisons"], entries),
         *(_setting_table(f"Accuracy (%), {words}", entries, with_it, _accuracy) for with_it, words in SETTINGS),
         *(_setting_table(f"Log loss, {words}", entries, with_it, _log_loss) for with_it, words in SETTINGS),
@@ -149,7 +146,7 @@ def _verdict(comparisons: Entries, entries: Entries) -> str:
         "others."
     ]
     if outside:
-        lines += ["", "### Outside the band, measured", ""]
+        lines += ["", "### Figures outside the band", ""]
         other = {(entry["dataset"], entry["method"], entry["intercept"]): entry for entry in entries}
         lines += [
             f"- {_explained(entry, other.get((entry['dataset'], entry['method'], not entry['intercept'])))}"
@@ -216,9 +213,9 @@ def _speed_section(found: Mapping[str, Any]) -> str:
     ]
     verdict = "met" if found["met"] else f"**not met** {OUTSIDE}"
     return (
-        f"## MM against the plain grid, data sets with at least {LARGE:,} rows\n\n"
-        f"Geometric mean {found['geometric_mean']:.1f} (asked for: {RATIO_MEAN:g}), least {found['least']:.1f} "
-        f"(asked for: {RATIO_EACH:g}): {verdict}. The paper says 11 to 34 for logistic and 3.3 to 25 for multinomial "
+        f"## MM compared with the plain grid, data sets with at least {LARGE:,} rows\n\n"
+        f"Geometric mean {found['geometric_mean']:.1f} (target: {RATIO_MEAN:g}), least {found['least']:.1f} "
+        f"(target: {RATIO_EACH:g}): {verdict}. The paper reports 11 to 34 for logistic and 3.3 to 25 for multinomial "
         "regression.\n\n" + table(["data set", "CPU time of grid / MM", f"at least {RATIO_EACH:g}"], rows)
     )
 
@@ -228,8 +225,8 @@ def _agreement_section(apart: Mapping[str, float]) -> str:
         return ""
     name = max(apart, key=lambda key: apart[key])
     return (
-        "## Direct optimisation against MM\n\n"
-        f"With the same intercept setting their mean accuracies lie at most {apart[name]:.2f} points apart ({name}).\n"
+        "## Direct optimisation compared with MM\n\n"
+        f"With the same intercept setting their mean accuracies differ by at most {apart[name]:.2f} points ({name}).\n"
     )
 
 

@@ -1,11 +1,11 @@
 """Sequences from the hidden Markov model of Do, Foo, Ng 2008, section 5, as encoded chains.
 
-Binary states, the first one at random, each the same as the one before with probability 0.6. A token has 40 binary
+Binary states, the first one uniform, each equal to the previous one with probability 0.6. A token has 40 binary
 observations: the relevant ones equal the state with probability 0.6, the others are noise.
 
-The CRF has a weight for the state of the first token, for each step between states, and for each value of each observation
-with each state: potentials as the paper has them. With weights for ones alone, the more observations tell the state, the
-more their number would count for a state, and one strength could not do without it.
+The CRF has a weight for the state of the first token, for each transition, and for each value of each observation with
+each state: the potentials of the paper. With weights for ones alone, the number of ones would be evidence for a state,
+the more so the more observations are relevant, and a single strength could not compensate for that.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ FIRST = 2 * N_OBSERVED  # the feature of first tokens; value v of observation j 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Objectives of one run, and what a tuner may tie together."""
+    """The objectives of one run, and the layout by which strengths are tied."""
 
     train: Chain
     holdout: Chain
@@ -72,7 +72,7 @@ def _sequences(n: int, n_relevant: int, rng: np.random.Generator) -> Sequences:
 def tied(layout: Layout, scheme: str, n_relevant: int) -> Groups:
     """One strength for all weights ("single"), one for each ("separate"), or three ("grouped").
 
-    The three are those of transitions and first states, of relevant observations and of noise, where there is any.
+    The three groups are transitions and first states, relevant observations, and noise (if there is any).
     """
     names: tuple[str, ...]
     if scheme == "single":

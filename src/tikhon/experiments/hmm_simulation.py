@@ -1,11 +1,11 @@
-"""Do, Foo, Ng 2008, figures 2(b) and 2(c): a CRF on data of a hidden Markov model, strengths tied in three ways.
+"""Do, Foo, Ng 2008, figures 2(b) and 2(c): a CRF on data from a hidden Markov model, strengths tied in three ways.
 
 The paper: one strength and separate ones give about the same error; grouped strengths are consistently better, by up to 6.7
 points, which is 16.2 % of the next best.
 
-Strengths are found on training and hold-out sequences, then all of them are fitted, as the authors' program for RNA does and
-our estimators do; beside that, the fits to the training sequences alone. Where the hold-out sequences are used for nothing
-but strengths, one for each weight is more than a nuisance: it selects features by them.
+Strengths are learned with training and hold-out sequences, then the model is refitted to all of them, as in the authors'
+program for RNA and in our estimators; fits to the training sequences alone are reported as well. Where the hold-out
+sequences are used for strengths only, a strength for each weight does more than overfit: it selects features on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Do, Foo, Ng 2008, figures 2(b) and 2(c): a CRF on data of a hidden Markov model"
+TITLE = "Do, Foo, Ng 2008, figures 2(b) and 2(c): a CRF on data from a hidden Markov model"
 RELEVANT = (2, 5, 10, 20, 30, 40)  # with M training sequences
 TRAINING = (5, 10, 20, 50, 100)  # with R relevant observations
 M, R = 10, 5
 N_HOLDOUT, N_TEST, N_RUNS = 10, 1000, 100
 QUICK_RELEVANT, QUICK_TRAINING, QUICK_RUNS, QUICK_TEST = (2, 10), (5, 10), 3, 100
-NEARLY_ALL = 30  # relevant observations from which a standard error is granted
+NEARLY_ALL = 30  # relevant observations, from which on a loss within one standard error is tolerated
 TOL, MAX_ITER = 1e-9, 500  # relative gap
 
 ONE_STRENGTH = ("grid", "single")
@@ -58,7 +58,7 @@ Entries = Sequence[Mapping[str, Any]]
 
 
 def measure(params: dict[str, Any], folder: Path | None) -> Row:
-    """The test error, in %, of every method on one draw of the data; then of fits to the training sequences alone."""
+    """The test error, in %, of every method on one sample of the data; then of fits to the training sequences alone."""
     n_train = params["n_train"]
     draw = drawn(n_train, N_HOLDOUT, params["n_test"], params["n_relevant"], params["run"])
     solver = make_solver("auto", tol=TOL, max_iter=MAX_ITER)
@@ -151,7 +151,7 @@ def _summary(entries: Entries) -> dict[str, Any]:
 
 
 def _of_setting(rows: Sequence[Row], n_train: int, n_relevant: int) -> dict[str, Any]:
-    """Means and standard errors of all methods, and what grouping gains over the next best."""
+    """Means and standard errors of all methods, and the gain of grouping over the next best."""
     chosen = [row for row in rows if (row["n_train"], row["n_relevant"]) == (n_train, n_relevant)]
     entry = {"n_train": n_train, "n_relevant": n_relevant, "runs": len(chosen), **_gains(chosen, "", n_relevant)}
     return entry | {"part": _gains(chosen, PART, n_relevant)}
@@ -190,9 +190,9 @@ def _name(entry: Mapping[str, Any]) -> str:
 def _render(made: Plan, entries: Entries, parts: Entries, summary: Mapping[str, Any]) -> str:
     config = made.config
     about = (
-        f"{N_OBSERVED} binary observations of which R tell the state, M training sequences of length {LENGTH}, "
-        f"{config['holdout']} to choose the strengths by (grid and gradient), {config['test']} to test; {config['runs']} runs. "
-        "With the strengths found, training and hold-out sequences are fitted together, as the authors' program for RNA does; "
+        f"{N_OBSERVED} binary observations of which R are relevant to the state, M training sequences of length {LENGTH}, "
+        f"{config['holdout']} for choosing strengths (grid and gradient), {config['test']} for testing; {config['runs']} runs. "
+        "With the strengths found, the model is fitted to training and hold-out sequences, as in the authors' program for RNA; "
         "MM learns from all of them at once. Test error in % of tokens, the most probable state of each token predicted, with "
         "the standard error of its mean."
     )
@@ -202,7 +202,7 @@ def _render(made: Plan, entries: Entries, parts: Entries, summary: Mapping[str, 
     )
     apart = (
         "Fitted to the M training sequences alone, with the same strengths (MM: learned from these alone): the hold-out "
-        "sequences then serve the strengths only, and one for each weight selects features by them."
+        "sequences are then used for strengths only, and a strength for each weight selects features on them."
     )
     return "\n".join(
         [
@@ -218,8 +218,8 @@ def _render(made: Plan, entries: Entries, parts: Entries, summary: Mapping[str, 
 
 def _table(entries: Entries) -> str:
     header = [
-        "M", "R", *METHODS.values(), "grouped gains on the next best", "in %", "on one strength, in %",
-        "of that MM gets (%)",
+        "M", "R", *METHODS.values(), "gain of grouped over the next best", "in %", "over one strength, in %",
+        "share of that reached by MM (%)",
     ]  # fmt: skip
     return table(
         header,
@@ -243,9 +243,9 @@ def _verdict(summary: Mapping[str, Any], n_settings: int) -> str:
     exceptions = f" (not at {'; '.join(others)})" if others else ""
     return (
         f"grouped strengths by gradient have the lowest error of the paper's four methods in {n_settings - len(others)} of "
-        f"{n_settings} settings{exceptions}; the largest gain on the best of the other three is "
+        f"{n_settings} settings{exceptions}; the largest gain over the best of the other three is "
         f"{summary['relative_reduction']:.1f} % or {summary['absolute_reduction']:.1f} points, at {summary['best_setting']}, "
-        f"the largest in points {summary['largest_absolute_reduction']:.1f}; on the better of the two with one strength "
+        f"the largest in points {summary['largest_absolute_reduction']:.1f}; over the better of the two with one strength "
         f"{summary['relative_reduction_over_one']:.1f} % or {summary['absolute_reduction_over_one']:.1f} points, at "
         f"{summary['best_setting_over_one']}. Separate strengths are better than one in {len(summary['separate_beats_one'])} "
         "of them."

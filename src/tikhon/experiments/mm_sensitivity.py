@@ -1,6 +1,6 @@
-"""Foo, Do, Ng 2009, section 4: how MM's answer depends on alpha and beta of the Gamma prior on the strength.
+"""Foo, Do, Ng 2009, section 4: how MM depends on alpha and beta of the Gamma prior on the strength.
 
-The paper: accuracy is stable except where alpha > 2^5; on some data sets the strength hardly moves, on others it rises
+The paper: accuracy is stable except where alpha > 2^5; on some data sets the strength hardly changes, on others it rises
 with alpha and falls with beta.
 """
 
@@ -31,8 +31,8 @@ QUICK_EXPONENTS = (-7, 1, 11)
 QUICK = ("iris", "wine")
 ROWS_KEPT = {"mnist1": 2_000, "connect-4": 2_000}  # training rows, drawn with seed 0: a hundred fits each
 LARGEST_CALM = 5  # the paper's claim is about exponents of alpha up to this one
-STABLE = 5.0  # points: more than this between the best and the worst is a dramatic change
-ACROSS = 4  # data sets per line of the plot
+STABLE = 5.0  # points: a larger difference between the best and the worst is a dramatic change
+ACROSS = 4  # data sets per row of the plot
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -72,7 +72,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
     names = dict.fromkeys(row["dataset"] for row in rows)
     entries = [_of_data_set([row for row in rows if row["dataset"] == name]) for name in names]
     summary = {
-        "claim": f"accuracy moves by at most {STABLE:g} points while alpha <= 2^{LARGEST_CALM}",
+        "claim": f"accuracy varies by at most {STABLE:g} points while alpha <= 2^{LARGEST_CALM}",
         "holds": [entry["dataset"] for entry in entries if entry["holds"]],
         "fails": [entry["dataset"] for entry in entries if not entry["holds"]],
         "drops_above": [entry["dataset"] for entry in entries if entry["drop_above"] > STABLE],
@@ -112,13 +112,13 @@ def _of_data_set(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _worst(accuracy: Any, calm: Any, alphas: Sequence[int], betas: Sequence[int]) -> list[int]:
-    """The exponents of alpha and beta with the lowest accuracy among the calm ones."""
+    """The exponents of alpha and beta with the lowest accuracy in the calm region."""
     row, column = np.unravel_index(np.nanargmin(np.where(calm[:, None], accuracy, np.inf)), accuracy.shape)
     return [alphas[int(row)], betas[int(column)]]
 
 
 def _slope(strength: Any, exponents: Sequence[int], axis: int) -> float | None:
-    """Doublings of the strength per doubling of alpha or beta, from one end of the range to the other, on average."""
+    """Doublings of the strength per doubling of alpha or beta, averaged between the two ends of the range."""
     if len(exponents) < 2:
         return None
     ends = np.take(strength, [0, -1], axis=axis)
@@ -132,10 +132,7 @@ def _render(made: Plan, entries: Entries, summary: Mapping[str, Any]) -> str:
         f"{len(exponents)} values each; the supplied test set or one split (seed 0)."
     )
     kept = made.config["train_rows"]
-    notes = [
-        f"{name}: only {rows:,} training rows, drawn with seed 0 in the classes' proportions."
-        for name, rows in kept.items()
-    ]
+    notes = [f"{name}: only {rows:,} training rows, a stratified sample with seed 0." for name, rows in kept.items()]
     header = [
         "data set",
         "training rows",
@@ -164,7 +161,7 @@ def _render(made: Plan, entries: Entries, summary: Mapping[str, Any]) -> str:
         for entry in entries
     ]
     verdict = (
-        f"The paper's claim, put in numbers: {summary['claim']}. It holds on {len(summary['holds'])} of {len(entries)} "
+        f"The paper's claim, quantified: {summary['claim']}. It holds on {len(summary['holds'])} of {len(entries)} "
         f"data sets{_listed(', not on ', summary['fails'])}. Above that, accuracy drops by more than {STABLE:g} points"
         f"{_listed(' on ', summary['drops_above']) or ' on none'}."
     )
@@ -182,7 +179,7 @@ def _listed(before: str, names: Sequence[str]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """For each data set a map of the accuracy and one of log2 strength, alpha upwards, beta to the right."""
+    """For each data set a heat map of accuracy and one of log2 strength, alpha upwards, beta to the right."""
     entries = evaluation.aggregates
     lines = math.ceil(len(entries) / ACROSS)
     across = min(ACROSS, len(entries))

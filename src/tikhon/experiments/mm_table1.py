@@ -1,7 +1,7 @@
 """Table 1 of Foo, Do, Ng 2009: linear regression by least squares, grid and MM with the noise integrated out.
 
-The paper's "best C" mixes two units. A strength of ours is in those of ridge regression, C sigma^2, where C is the
-precision of the prior and sigma^2 the variance of the noise; both are shown. For grid sigma^2 is RSS / m of its fit.
+The paper's "best C" mixes two units. Our strengths are in those of ridge regression, C sigma^2, where C is the precision
+of the prior and sigma^2 the noise variance; both are shown. For grid sigma^2 is RSS / m of its fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Entries = Sequence[Mapping[str, Any]]
 TITLE = "Foo, Do, Ng 2009, Table 1: least squares, grid and MM for linear regression"
 TITLES = {"lr": "LR", "grid": "Grid", "mm": "MM", "mm-scaled": "MM, y / sd"}
-METHODS = (*paper.TABLE1_COLUMNS, "mm-scaled")  # the last is ours: it shows how MM depends on the unit of the targets
+METHODS = (*paper.TABLE1_COLUMNS, "mm-scaled")  # the last is ours and shows how MM depends on the target scale
 QUICK = ("bodyfat", "housing", "pyrim")
 SETTINGS = ((True, "with an intercept"), (False, "without an intercept"))
 DEVIATIONS_ALLOWED = 2.0
-EXCESS_ALLOWED = 1.02  # MM against the better of least squares and grid
+EXCESS_ALLOWED = 1.02  # error of MM over that of the better of least squares and grid
 OUTSIDE = "⚠"
 
 
@@ -58,7 +58,7 @@ def _least_squares(dataset: Dataset, params: dict[str, Any]) -> Row:
 def _tuned(dataset: Dataset, params: dict[str, Any]) -> Row:
     X, y, folds = dataset.X_train, dataset.y_train, folds_of(dataset, params["seed"])
     tuner = tuner_of(params["method"].removesuffix("-scaled"))
-    scaled = params["method"].endswith("-scaled")  # the prior in units of the targets' deviation, tikhon's default
+    scaled = params["method"].endswith("-scaled")  # targets in units of their deviation, tikhon's default
 
     def fit() -> Ridge:
         model = Ridge(tuner=tuner, fit_intercept=params["intercept"], scale_target=scaled, cv=folds, n_jobs=1)
@@ -99,7 +99,7 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
 
 
 def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One entry per data set, intercept setting and method; without an error where any split was rank deficient."""
+    """One entry per data set, intercept setting and method; no error if any split was rank-deficient."""
     entries = []
     for (name, intercept, method), members in by_cell(rows).items():
         errors = [row["mse"] for row in members if row["mse"] is not None]
@@ -124,7 +124,7 @@ def aggregate(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def compare(entries: Entries) -> list[dict[str, Any]]:
-    """The paper's error against ours in both settings: it does not say which one is its own."""
+    """The paper's error and ours in both intercept settings: the paper does not state which one it uses."""
     comparisons = []
     for entry in entries:
         figure = paper.TABLE1[entry["dataset"]].get(entry["method"])
@@ -140,7 +140,7 @@ def compare(entries: Entries) -> list[dict[str, Any]]:
 
 
 def outside_in_both(comparisons: Entries) -> list[str]:
-    """The figures of the paper that are within the band with neither intercept setting."""
+    """The paper's figures that are outside the band in both intercept settings."""
     verdicts: dict[str, list[bool]] = {}
     for entry in comparisons:
         if entry["inside"] is not None:
@@ -149,7 +149,7 @@ def outside_in_both(comparisons: Entries) -> list[str]:
 
 
 def excess(entries: Entries) -> list[dict[str, Any]]:
-    """MM's mean error over that of the better of least squares and grid, on the same splits."""
+    """Mean error of MM over that of the better of least squares and grid, on the same splits."""
     found = {(entry["dataset"], entry["intercept"], entry["method"]): entry for entry in entries}
     ratios = []
     for (name, intercept, method), entry in found.items():
@@ -183,20 +183,20 @@ def render(made: Plan, entries: Entries, summary: Mapping[str, Any]) -> str:
         "medians."
     )
     units = (
-        "The paper's best C is once a precision C and once C sigma^2, the unit of ridge regression: both are shown. "
-        "It does not say whether there was an intercept: both settings are shown."
+        "The paper's best C is in places a precision C and in places C sigma^2, the unit of ridge regression: both are "
+        "shown. It does not state whether there was an intercept: both settings are shown."
     )
     parts = [heading(TITLE, [about, units], quick=made.quick, date=today(), used=versions())]
     for intercept, words in SETTINGS:
         parts += [f"## Test MSE, {words}\n", _errors(summary["comparisons"], intercept)]
     outside = summary["outside"]
     parts.append(
-        f"{OUTSIDE} marks where the paper's figure lies more than {DEVIATIONS_ALLOWED:g} standard deviations of our "
+        f"{OUTSIDE} marks where the paper's figure is more than {DEVIATIONS_ALLOWED:g} standard deviations of our "
         f"splits away. In both settings: {', '.join(outside) if outside else 'nowhere'}.\n"
     )
     for intercept, words in SETTINGS:
         parts += [f"## Strength found, {words}\n", _strengths(entries, intercept)]
-    parts += ["## MM against the better of LR and grid\n", _excess_table(summary["mm_excess"])]
+    parts += ["## MM compared with the better of LR and grid\n", _excess_table(summary["mm_excess"])]
     notes = [f"- {e['dataset']}, {TITLES[e['method']]}: {text}" for e in entries for text in e["warnings"]]
     if notes:
         parts += ["## Warnings\n", "\n".join(dict.fromkeys(notes)) + "\n"]
@@ -251,14 +251,14 @@ def _excess_table(ratios: Entries) -> str:
         'Mean test MSE over the smaller of the two. `Ridge(tuner="mm")` divides the targets by their standard deviation '
         "(y / sd); the paper did not.\n\n"
         + table(header, rows)
-        + f"\nAsked for: at most {EXCESS_ALLOWED}. {OUTSIDE} marks what is above.\n"
+        + f"\nTarget: at most {EXCESS_ALLOWED}. {OUTSIDE} marks larger values.\n"
     )
     capped = [r for r in ratios if not r["inside"] and (r["grid_precision"] or 0.0) > r["largest_precision"]]
     if capped:
         names = ", ".join(dict.fromkeys(r["dataset"] for r in capped))
         text += (
             "\nThe prior with alpha = 0 and beta = 1 caps MM's C at p/2, whatever the data: C = (p/2) / (||w||²/2 + 1). "
-            f"On {names} grid's C is above that cap: in the units of these targets MM cannot regularise as strongly as it "
+            f"On {names} grid's C is above that cap: on the scale of these targets MM cannot regularise as strongly as it "
             "should. Dividing the targets by their standard deviation lifts the cap.\n"
         )
     return text
@@ -269,7 +269,7 @@ def _marked(ratio: float | None, inside: bool | None) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """Test errors over that of grid, ours and the paper's, for both intercept settings."""
+    """Test errors relative to grid, ours and the paper's, for both intercept settings."""
     entries = evaluation.aggregates
     names = list(dict.fromkeys(entry["dataset"] for entry in entries))[::-1]
     figure = new_figure(8.6, 1.6 + 0.4 * len(names))
@@ -315,7 +315,7 @@ def _median(values: Any) -> float | None:
 
 
 def _rounding(figure: float) -> float:
-    """Half a unit of the last digit printed; the paper prints three to five digits after the point."""
+    """Half a unit of the last digit printed; the paper prints three to five decimals."""
     return 0.0005 if figure == 0.0 or figure >= 0.1 else 0.00005
 
 

@@ -1,8 +1,8 @@
 """The figures printed in Foo, Do, Ng 2009, *A majorization-minimization algorithm for (multiple) hyperparameter
 learning*.
 
-Accuracies are percentages. Grid and Direct of Tables 2 and 3(a) were run without an intercept, Grad and MM with one
-that is not penalised: the paper does not say so, but only then do its figures come out (see ``INTERCEPT``).
+Accuracies are percentages. Grid and Direct of Tables 2 and 3(a) were run without an intercept, Grad and MM with an
+unpenalised one: the paper does not say so, but its figures can only be reproduced that way (see ``INTERCEPT``).
 """
 
 METHODS = ("grid", "gradient", "direct", "mm")
@@ -56,7 +56,7 @@ TABLE3A = _accuracies(
     wine=(98.11, 98.11, 98.11, 98.11),
 )
 
-# Strengths of the kinds of RNA feature that MM learned, after one iteration and in the end, on folds A and B.
+# Strengths of the kinds of RNA features learned by MM, after one iteration and at convergence, on folds A and B.
 TABLE3B: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "base_pair": ((1.647, 1.884), (1.047, 1.129)),
     "terminal_mismatch": ((13.473, 10.442), (126.280, 124.953)),

@@ -1,7 +1,7 @@
-"""RNA folding for molecules of other families: learned on S-151Rfam and on TORNADO TrainA, tested on TORNADO TestA.
+"""RNA folding, generalisation to other families: learned on S-151Rfam and on TORNADO TrainA, tested on TORNADO TestA.
 
 The sets are those of Rivas, Lang, Eddy 2012. The model that ships with tikhon is the grouped one learned on TrainA: its row
-holds the weights, and tools/pack_rna_model.py makes the file of the package from it.
+holds the weights, from which tools/pack_rna_model.py makes the packaged file.
 """
 
 import time
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 TITLE = "RNA folding: learned on S-151Rfam and TORNADO TrainA, tested on TORNADO TestA"
 TEST, ANCHOR, RIVAL = "tornado-test-a", "contrafold-2", "viennarna"
-LONGEST = {"s151rfam": None, "tornado-train-a": 300}  # letters: a longer molecule costs the cube of it in every pass
+LONGEST = {"s151rfam": None, "tornado-train-a": 300}  # nucleotides: the cost of a pass is cubic in the length
 METHODS = {
     "tornado-train-a/grouped": "TrainA, a strength for each kind",
     "s151rfam/grouped": "S-151Rfam, a strength for each kind",
     "s151rfam/single": "S-151Rfam, one strength",
     ANCHOR: "CONTRAfold 2's weights",
-    RIVAL: "ViennaRNA, least free energy",
+    RIVAL: "ViennaRNA, minimum free energy",
 }
-# Letters between two that pair, in predictions of the model that ships. Real hairpins have three or more; structures of
-# families, which are learned from, have fewer where a sequence lacks letters that its family has.
+# Nucleotides between two that pair, in predictions of the packaged model. Real hairpins have three or more; the family
+# structures used for training have fewer where a sequence lacks nucleotides of its family.
 LEAST_HAIRPIN = {"tornado-train-a": 3}
-MM_TOL = 2e-2  # of log strengths: they go on drifting along directions that the likelihood hardly sees
-N_CHOOSING = 300  # training molecules that gamma is chosen on
+MM_TOL = 2e-2  # of log strengths: they keep drifting along nearly flat directions of the likelihood
+N_CHOOSING = 300  # training molecules on which gamma is chosen
 QUICK_LONGEST, QUICK_ONE_IN = 80, 10
 
 
@@ -54,7 +54,7 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
     data, _, tying = params["method"].partition("/")
     row: Row = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # molecules that are left out: the page counts them
+        warnings.simplefilter("ignore")  # about molecules left out: the page counts them
         if data == ANCHOR:
             model = RNAFolder.from_parameters(rna_file(ANCHOR, folder), n_jobs=params["threads"])
             choosing = _records(folder, "s151rfam", params["longest"], params["one_in"])
@@ -91,11 +91,11 @@ def _records(folder: Path, name: str, longest: int | None, one_in: int) -> list[
 
 
 def _f1_of_rival(records: Sequence[Record]) -> list[float]:
-    """ViennaRNA's structures of least free energy, judged by the same count."""
+    """F1 of ViennaRNA's minimum free energy structures, with the same counts."""
     try:
         import RNA
     except ImportError as error:
-        raise MissingExtra("this experiment compares with ViennaRNA: pip install 'tikhon[peers]'") from error
+        raise MissingExtra("this experiment needs ViennaRNA: pip install 'tikhon[peers]'") from error
     found = []
     for record in records:
         truth, partners = known_partners(record), partners_of(RNA.fold(record.sequence)[0])
@@ -143,15 +143,15 @@ def _summarised(row: Row) -> dict[str, Any]:
 def _render(made: Plan, rows: Sequence[Row], summary: Mapping[str, Any]) -> str:
     n_test = max((len(row["f1"]) for row in rows), default=0)
     about = (
-        f"{n_test} molecules of TestA. F1 of pairs, a mean over molecules; in brackets the middle 95 % of sets of molecules "
-        "drawn with replacement. Strengths by MM (alpha = 0, beta = 1, until no log strength changes by more than "
+        f"{n_test} molecules of TestA. F1 of base pairs, averaged over molecules; in brackets a 95 % bootstrap interval over "
+        "molecules. Strengths by MM (alpha = 0, beta = 1, until no log strength changes by more than "
         f"{made.config['mm_tol']:g}); of TrainA the molecules of at most "
-        f"{made.config['longest']['tornado-train-a']} letters. Sequences that are in TestA too are not learned from: "
+        f"{made.config['longest']['tornado-train-a']} nucleotides. Sequences that are also in TestA are not used for training: "
         f"{sum(row.get('n_shared', 0) for row in rows if 'grouped' in row['method'])} in all. Gamma of MEA structures is the "
-        f"one with the best F1 on {made.config['choosing']} of the molecules learned from (S-151Rfam for CONTRAfold's "
+        f"one with the best F1 on {made.config['choosing']} of the training molecules (S-151Rfam for CONTRAfold's "
         "weights). Predictions of the model learned on TrainA have "
-        f"{made.config['least_hairpin']['tornado-train-a']} letters or more between two that pair; the others have no such "
-        "rule, and training has none."
+        f"{made.config['least_hairpin']['tornado-train-a']} nucleotides or more between two that pair; the others have no such "
+        "rule, nor has training."
     )
     header = ["learned on", "molecules", "minutes", "gamma", "F1", "sensitivity", "PPV"]
     body = []
@@ -176,7 +176,7 @@ def _render(made: Plan, rows: Sequence[Row], summary: Mapping[str, Any]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """F1 against gamma; the rival has none."""
+    """F1 against gamma; the rival has no gamma."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     for row, colour in zip(evaluation.aggregates, COLOURS, strict=False):

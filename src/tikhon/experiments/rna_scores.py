@@ -1,7 +1,7 @@
-"""How well predicted pairs agree with known ones, for all gammas from one posterior (Do, Woods, Batzoglou 2006, section 3).
+"""Agreement of predicted and known pairs, for all gammas from one posterior (Do, Woods, Batzoglou 2006, section 3).
 
 Sensitivity is the share of known pairs that are predicted, PPV the share of predicted pairs that are known; each is 1 for a
-molecule where there are none to share. Only AU, CG and GU pairs are known.
+molecule where its denominator is 0. Only AU, CG and GU pairs count as known.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ N_BOOTSTRAP = 2000
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Pairs of each molecule: known ones, and for each gamma those predicted and those that are both."""
+    """Numbers of pairs of each molecule: known, and for each gamma predicted and correct (both)."""
 
     known: NDArray[np.int64]
     predicted: NDArray[np.int64]
@@ -62,13 +62,13 @@ def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Matrix:
 
 
 def known_partners(record: Record) -> NDArray[np.int64]:
-    """Partners by the record's structure, 0 where there is none or the pair is not AU, CG or GU."""
+    """Partners in the record's structure, 0 if there is none or the pair is not AU, CG or GU."""
     assert record.structure is not None
     return known_pairs(encoded(record.sequence), partners_of(record.structure), Rules())
 
 
 def counted(model: RNAFolder, records: Sequence[Record], gammas: Sequence[float] = GAMMAS) -> Counts:
-    """The pairs of MEA structures for all gammas."""
+    """Counts for the MEA structures of all gammas."""
     known, predicted, right = [], [], []
     for record in records:  # one by one: a matrix of probabilities is large
         (pairs,) = model.predict_pairs([record.sequence])
@@ -81,25 +81,25 @@ def counted(model: RNAFolder, records: Sequence[Record], gammas: Sequence[float]
 
 
 def roc_area(ppv: Vector, sensitivity: Vector) -> float:
-    """Sensitivity over PPV by the trapezoid rule, from PPV 0, where it is that of the first point, to the largest PPV."""
+    """Area under sensitivity over PPV by the trapezoid rule, from PPV 0 (sensitivity of the first point) to the largest PPV."""
     order = np.lexsort((-sensitivity, ppv))
     x, y = np.append(0.0, ppv[order]), np.append(sensitivity[order][:1], sensitivity[order])
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2.0))
 
 
 def area(counts: Counts) -> float:
-    """The area of means over molecules, one point for each gamma."""
+    """The area for means over molecules, one point for each gamma."""
     return roc_area(counts.ppv.mean(axis=0), counts.sensitivity.mean(axis=0))
 
 
 def bootstrap_areas(counts: Counts, seed: int = 0) -> Vector:
-    """Areas of sets of molecules drawn with replacement; the same seed draws the same molecules for every model."""
+    """Areas of bootstrap samples of the molecules; the same seed draws the same molecules for every model."""
     n = len(counts.known)
     draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=N_BOOTSTRAP) / n
     return np.array([roc_area(*point) for point in zip(draws @ counts.ppv, draws @ counts.sensitivity, strict=True)])
 
 
 def interval(values: Vector) -> tuple[float, float]:
-    """Where the middle 95 % lie."""
+    """The central 95 % interval."""
     low, high = np.quantile(values, (0.025, 0.975))
     return float(low), float(high)

@@ -1,7 +1,7 @@
 """RNA folding with one strength, with one for each kind of feature, and with one for each weight: S-151Rfam, two folds.
 
 Do, Foo, Ng 2008, Figure 3 (gradients of held-out loss) and Foo, Do, Ng 2009, Tables 3(b) and 4 (majorization-minimization and
-direct optimisation). Learned on one fold, tested on the other. Every round of MM is tested by a fit with its strengths.
+direct optimisation). Learned on one fold, tested on the other. Every round of MM is tested with a fit at its strengths.
 """
 
 import time
@@ -27,7 +27,7 @@ TITLE = "RNA folding, S-151Rfam: one strength, one for each kind of feature, one
 DATA, ANCHOR = "s151rfam", "contrafold-2"
 OTHER = {"A": "B", "B": "A"}
 TYINGS = {"single": None, "grouped": "kind", "separate": "separate"}
-METHODS = (  # tuner, tying, whether structures count as often as CONTRAfold parses them
+METHODS = (  # tuner, tying, whether a structure counts once per parse of CONTRAfold's grammar
     ("mm", "grouped", False),
     ("mm", "single", False),
     ("gradient", "grouped", False),
@@ -40,7 +40,7 @@ METHODS = (  # tuner, tying, whether structures count as often as CONTRAfold par
 )
 GRID = tuple(2.0**k for k in range(-3, 4))
 FOLDS = 5
-GRADIENT_TOL, GRADIENT_STEPS, SEPARATE_STEPS = 5e-4, 15, 6  # 708 strengths hardly get further
+GRADIENT_TOL, GRADIENT_STEPS, SEPARATE_STEPS = 5e-4, 15, 6  # 708 strengths hardly improve any further
 MM_TOL, MM_ROUNDS = 2e-2, 15
 QUICK_LENGTH, QUICK_STEPS = 45, 3
 QUICK = (("gradient", "grouped", False), ("mm", "grouped", False), ("mm", "single", False))
@@ -52,7 +52,7 @@ def measure(params: dict[str, Any], folder: Path | None) -> Row:
     train, test = (fold_of(folder, fold, params["longest"]) for fold in (params["fold"], OTHER[params["fold"]]))
     settings = {"counts_parses": params["counts_parses"], "n_jobs": params["threads"]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # molecules that are left out: the page names them
+        warnings.simplefilter("ignore")  # about molecules left out: the page describes them
         if params["tuner"] == ANCHOR:
             model = RNAFolder.from_parameters(rna_file(ANCHOR, folder), **settings)
             return {"test": _tested(model, test, params["threads"]), "seconds": 0.0}
@@ -96,7 +96,7 @@ def _tuner(name: str, max_steps: int) -> Tuner:
 
 
 def _tested(model: RNAFolder, records: Sequence[Record], threads: int) -> Row:
-    """Pairs of every molecule, and the summed log loss of those whose structure has a parse."""
+    """Pair counts of every molecule, and the summed log loss of those whose structure has a parse."""
     counts = counted(model, records)
     rules = Rules(counts_parses=model.counts_parses)
     sequences = checked_sequences([record.sequence for record in records], model.longest_sequence)

@@ -1,4 +1,4 @@
-"""What the rows of rna-strengths say: areas with their bootstrap intervals, log losses, rounds of MM and strengths."""
+"""The report of rna-strengths: areas with bootstrap intervals, log losses, rounds of MM and strengths."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "RNA folding, S-151Rfam: one strength, one for each kind of feature, one for each weight"
-FOLDS = ("A", "B")  # that were learned from
+FOLDS = ("A", "B")  # used for learning
 SHOWN_GAMMA = 6.0
 Method = tuple[str, str, bool]
 NAMES = {
@@ -67,7 +67,7 @@ def _key(method: Method) -> str:
 
 
 def _by_method(rows: Sequence[Row]) -> dict[Method, dict[str, Row]]:
-    """Rows of the methods of which both folds are there."""
+    """Rows of the methods for which both folds are complete."""
     found: dict[Method, dict[str, Row]] = {}
     for row in rows:
         found.setdefault((row["tuner"], row["tying"], row["counts_parses"]), {})[row["fold"]] = row
@@ -75,7 +75,7 @@ def _by_method(rows: Sequence[Row]) -> dict[Method, dict[str, Row]]:
 
 
 def _pooled(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures over all molecules, each tested by the model that did not see it."""
+    """Figures over all molecules, each tested with the model not trained on it."""
     parts = [Counts.from_json(test["counts"]) for test in tests]
     counts = parts[0].with_those_of(parts[1])
     sensitivity, ppv = counts.sensitivity.mean(axis=0), counts.ppv.mean(axis=0)
@@ -93,7 +93,7 @@ def _pooled(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _compared(both: Mapping[Method, Any], methods: Mapping[Method, Any], tuner: str) -> dict[str, Any]:
-    """Grouped beside single, molecules drawn alike for both."""
+    """Grouped minus single strengths, with the same bootstrap samples for both."""
     drawn = {}
     for tying in ("grouped", "single"):
         parts = [Counts.from_json(both[tuner, tying, False][fold]["test"]["counts"]) for fold in FOLDS]
@@ -114,14 +114,14 @@ def _compared(both: Mapping[Method, Any], methods: Mapping[Method, Any], tuner: 
 def _about(made: Plan) -> list[str]:
     return [
         "Learned on one fold of S-151Rfam and tested on the other, 151 molecules in all. Area: sensitivity over PPV of MEA "
-        f"structures for {len(GAMMAS)} gammas from 2^-5 to 2^10, from means over all molecules, each tested by the model that "
-        "did not see it; in brackets the middle 95 % of sets of molecules drawn with replacement. Log loss: mean of -log p "
-        "(structure) over the test molecules whose structure the model can have (a loop of more than 30 unpaired letters it "
-        "cannot; pairs other than AU, CG, GU count as unpaired). Structures are counted once, or, where it says parses, as "
-        "often as CONTRAfold's grammar derives them.",
+        f"structures for {len(GAMMAS)} gammas from 2^-5 to 2^10, from means over all molecules, each tested with the model not "
+        "trained on it; in brackets a 95 % bootstrap interval over molecules. Log loss: mean of -log p(structure) over the "
+        "test molecules whose structure the model can represent (loops of more than 30 unpaired nucleotides it cannot; pairs "
+        "other than AU, CG, GU count as unpaired). Structures are counted once, or, where marked parses, once per derivation "
+        "in CONTRAfold's grammar.",
         f"Grid and gradient: held-out loss of {made.config['folds']} folds within the training fold; separate strengths get "
-        "six steps. MM and direct: alpha = 0, beta = 1, no hold-out; MM from strengths of 1, every fit in full, until no log "
-        f"strength changes by more than {made.config['mm_tol']:g}. Two threads.",
+        "six steps. MM and direct: alpha = 0, beta = 1, no hold-out; MM from strengths of 1, every fit to convergence, until "
+        f"no log strength changes by more than {made.config['mm_tol']:g}. Two threads.",
     ]
 
 
@@ -155,7 +155,7 @@ def _comparison_lines(compared: Mapping[str, Any]) -> str:
     for tuner, found in compared.items():
         low, high = found["area_interval"]
         lines.append(
-            f"- Grouped less single, {NAMES[tuner]}: area {found['area']:+.4f} ({low:+.4f} to {high:+.4f}), folds "
+            f"- Grouped minus single, {NAMES[tuner]}: area {found['area']:+.4f} ({low:+.4f} to {high:+.4f}), folds "
             f"{found['area_of_folds'][0]:+.4f} / {found['area_of_folds'][1]:+.4f}; log loss "
             f"{found['log_loss_percent']:+.1f} %, folds {found['log_loss_percent_of_folds'][0]:+.1f} / "
             f"{found['log_loss_percent_of_folds'][1]:+.1f} %."
@@ -164,7 +164,7 @@ def _comparison_lines(compared: Mapping[str, Any]) -> str:
 
 
 def _rounds(both: Mapping[Method, Any], tying: str) -> list[dict[str, float]]:
-    """Both folds after the same number of rounds; one that has converged stays as it is."""
+    """Both folds after the same number of rounds; a fold that has converged keeps its last round."""
     folds = [both["mm", tying, False][fold]["rounds"] for fold in FOLDS]
     found = []
     for place in range(max(map(len, folds))):
@@ -190,7 +190,7 @@ def _round_table(rounds: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
 
 
 def _strength_table(both: Mapping[Method, Any]) -> str:
-    """Of every kind of feature, learned on A and on B, beside those of the paper."""
+    """Strengths of every kind of feature, learned on A and on B, and those of the paper."""
     columns: dict[str, list[Mapping[str, float]]] = {}
     mm = both.get(("mm", "grouped", False))
     if mm is not None:
@@ -212,7 +212,7 @@ def _strength_table(both: Mapping[Method, Any]) -> str:
 
 
 def draw(evaluation: Evaluation) -> "Figure":
-    """Sensitivity over PPV, and the strengths of the kinds of feature."""
+    """Sensitivity over PPV, and the strengths of the kinds of features."""
     figure = new_figure(12.0, 5.2)
     curves, bars = figure.subplots(1, 2)
     shown = [one for one in evaluation.aggregates if not one["counts_parses"] and one["tuner"] in ("gradient", "mm")]

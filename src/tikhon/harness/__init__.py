@@ -1,7 +1,7 @@
-"""What experiments and benches share; neither imports the other.
+"""Shared parts of experiments and benchmarks; neither imports the other.
 
-- ``runner``: ``Experiment``, which plans rows, measures those that are missing and writes what they mean; ``store``: the
-  file of finished rows, which a run that was killed goes on from; ``output``: JSON, Markdown, versions and date.
-- ``timing``: the clock, and the median time of short work; ``fitting``: folds, the paper's methods, scores of classifiers.
+- ``runner``: ``Experiment``, which plans rows, measures those that are missing and writes the results; ``store``: the
+  file of finished rows, from which a killed run resumes; ``output``: JSON, Markdown, versions and date.
+- ``timing``: wall-clock and CPU time, medians for short work; ``fitting``: folds, the paper's methods, classifier scores.
 - ``libsvm_sets``: sizes, files and splits of the LIBSVM sets; ``crfsuite``: CRFsuite, the rival on chains.
 """

@@ -1,4 +1,4 @@
-"""CRFsuite (python-crfsuite), the peer of the benches and experiments on chains: training, tagging, log loss."""
+"""CRFsuite (python-crfsuite), the rival in benchmarks and experiments on chains: training, tagging, log loss."""
 
 import math
 import tempfile
@@ -19,16 +19,16 @@ class Trained:
     """A trained model, and how its training went. Times are wall-clock seconds."""
 
     tagger: Any
-    model: bytes  # the tagger reads it in place, so it must live as long
-    encode_seconds: float  # to take in the lists of features and labels
-    train_seconds: float  # all that follows, up to the stored model
-    trace: list[tuple[float, float]]  # of each iteration: seconds since training began, penalised objective
+    model: bytes  # the tagger reads it in place, so it must not be freed before
+    encode_seconds: float  # to load the lists of features and labels
+    train_seconds: float  # everything after that, up to the stored model
+    trace: list[tuple[float, float]]  # per iteration: seconds since training started, penalised objective
 
     def tag(self, X: Sequence[Any]) -> list[list[str]]:
         return [self.tagger.tag(sequence) for sequence in X]
 
     def log_loss(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> float | None:
-        """The mean over sequences of -log p(y | x); None where some probability is 0, as with labels not seen in training."""
+        """The mean over sequences of -log p(y | x); None if some probability is 0, as for labels not seen in training."""
         known = set(self.tagger.labels())
         total = 0.0
         for sequence, labels in zip(X, y, strict=True):
@@ -45,9 +45,9 @@ class Trained:
 def train(
     X: Sequence[Any], y: Sequence[Sequence[str]], *, c2: float, iterations: int | None, early_stop: bool = True
 ) -> Trained:
-    """L-BFGS with the L2 penalty ``c2 * ||w||^2``, which is our strength 2 c2.
+    """L-BFGS with the L2 penalty ``c2 * ||w||^2``: a strength of 2 c2 in tikhon.
 
-    ``iterations`` is CRFsuite's ``max_iterations``, None its default (no limit). Without ``early_stop``, CRFsuite's own
+    ``iterations`` is CRFsuite's ``max_iterations``; None: its default (no limit). Without ``early_stop``, CRFsuite's own
     stopping rules (epsilon, delta) are switched off.
     """
     pycrfsuite = _pycrfsuite()
@@ -69,7 +69,7 @@ def train(
         path = Path(place) / "model"
         trainer.train(str(path))
         trained = time.perf_counter()
-        del trainer  # so that the peak of memory is that of training
+        del trainer  # so that the memory peak is that of training
         model = path.read_bytes()
     tagger = pycrfsuite.Tagger()
     tagger.open_inmemory(model)
@@ -83,7 +83,7 @@ def train(
 
 
 def peer_version() -> dict[str, str]:
-    """The peer's version, for the head of a report; {} where it is not installed."""
+    """The version of CRFsuite, for the top of a report; {} if it is not installed."""
     try:
         _pycrfsuite()
     except MissingExtra:
@@ -95,5 +95,5 @@ def _pycrfsuite() -> Any:
     try:
         import pycrfsuite
     except ImportError as error:
-        raise MissingExtra(f"CRFsuite is missing: pip install {PEER}") from error
+        raise MissingExtra(f"CRFsuite is not installed: pip install {PEER}") from error
     return pycrfsuite

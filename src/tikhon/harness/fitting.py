@@ -20,14 +20,14 @@ Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 
 def folds_of(dataset: Dataset, seed: int) -> Folds:
-    """The five folds that every method with folds is given, shuffled with ``seed``, classes in proportion."""
+    """The five folds used by every method with folds: shuffled with ``seed``, stratified by class."""
     y = dataset.y_train
     kind: Any = KFold if dataset.task == "regression" else StratifiedKFold
     return list(kind(N_FOLDS, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
 
 
 def tuner_of(method: str) -> Tuner:
-    """The paper's methods; "plain-grid" is 21 values, nothing widened, nothing refined, each fit from the one before."""
+    """The paper's methods; "plain-grid": 21 values, neither widened nor refined, each fit warm-started from the last."""
     if method in ("grid", "plain-grid"):
         return Grid(values=GRID, widen=False, refine=0, extrapolate=method == "grid")
     if method == "gradient":
@@ -36,7 +36,7 @@ def tuner_of(method: str) -> Tuner:
         return Direct()
     if method == "mm":
         return MM()
-    raise InputError(f"the method {method!r} is not known: write grid, gradient, direct or mm")
+    raise InputError(f"unknown method {method!r}: write grid, gradient, direct or mm")
 
 
 def scores_on_test(model: Any, dataset: Dataset) -> dict[str, float]:
@@ -50,7 +50,7 @@ def scores_on_test(model: Any, dataset: Dataset) -> dict[str, float]:
 
 
 def how_tuned(model: Any) -> dict[str, Any]:
-    """What a fitted estimator of ours tells of its tuning, for one group of weights."""
+    """The tuning results of a fitted estimator with one group of weights."""
     tuning = model.tuning_
     return {
         "strength": next(iter(model.strengths_.values())),
@@ -63,7 +63,7 @@ def how_tuned(model: Any) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Fit everything once on next to nothing: imports and first calls must not be in anybody's time."""
+    """Fit everything once on tiny data, so that imports and first calls are not timed."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The LIBSVM sets, by the names of Foo, Do, Ng 2009: what is known before they are read, to plan a run, and reading them."""
+"""The LIBSVM sets, named as in Foo, Do, Ng 2009: facts for planning a run before they are read, and loading."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -7,13 +7,13 @@ from typing import Any
 
 from tikhon.data.libsvm import Dataset, load, split
 
-MANY_ROWS = 10_000  # from which three random splits do instead of ten
+MANY_ROWS = 10_000  # from here on, three random splits suffice instead of ten
 RELATIVE_COST = {"lr": 0.02, "mm": 1.0, "direct": 2.0, "gradient": 9.0, "grid": 9.0}
 
 
 @dataclass(frozen=True)
 class SetFacts:
-    """Rows (those that are trained on where a test set is supplied), features, classes."""
+    """Rows (training rows if a test set is supplied), features, classes."""
 
     rows: int
     features: int
@@ -31,7 +31,7 @@ class SetFacts:
         return self.features * (self.classes if self.classes > 2 else 1)
 
     def cost(self, method: str) -> int:
-        """About proportional to the time of one fit, for the ETA and the order of work."""
+        """Roughly proportional to the time of one fit, for the ETA and the order of work."""
         return max(1, round(1.6e-6 * RELATIVE_COST.get(method, 1.0) * self.rows * self.n_weights))
 
 
@@ -72,25 +72,25 @@ SETS = {
     "wine": SetFacts(178, 13, 3),
 }
 
-# The paper does not say how it scaled the grey levels of mnist1: in [-1, 1], as its other sets are, or in [0, 1]. Both
-# are run; the second goes by a name of its own.
+# The paper does not say how it scaled the grey levels of mnist1: to [-1, 1], like its other sets, or to [0, 1]. Both
+# are run; the second has its own name.
 VARIANTS = {"mnist1-01": "mnist1"}
 
 FILES = {"german-numer": "german.numer", "mnist1": "mnist", "mnist1-01": "mnist", "space": "space_ga"}
-TRAIN_ROWS = {"mnist1": 10_000, "mnist1-01": 10_000}  # drawn with seed 0; the supplied test rows stay whole
+TRAIN_ROWS = {"mnist1": 10_000, "mnist1-01": 10_000}  # drawn with seed 0; all supplied test rows are kept
 CLASSIFICATION = tuple(name for name, facts in SETS.items() if facts.classes > 1 and name not in VARIANTS)
 
 
 def file_name(name: str) -> str:
-    """The name of the file that holds the data set which the paper calls ``name``."""
+    """The file name of the data set that the paper calls ``name``."""
     return FILES.get(name, name)
 
 
 @lru_cache(maxsize=1)
 def data_set(name: str, folder: Path) -> Dataset:
-    """The data set that the paper calls ``name``; the last one is kept, because its rows come one after the other."""
+    """The data set that the paper calls ``name``; the last one is cached, since consecutive rows use it."""
     dataset = load(file_name(name), folder, train_rows=TRAIN_ROWS.get(name))
-    if name == "mnist1":  # read as [0, 1]; the variant mnist1-01 keeps that
+    if name == "mnist1":  # read as [0, 1]; the variant mnist1-01 stays there
         X_test: Any = dataset.X_test
         return replace(dataset, X_train=2.0 * dataset.X_train - 1.0, X_test=2.0 * X_test - 1.0)
     return dataset
@@ -98,7 +98,7 @@ def data_set(name: str, folder: Path) -> Dataset:
 
 @lru_cache(maxsize=1)
 def split_set(name: str, folder: Path, seed: int) -> Dataset:
-    """The data set with test rows, drawn with ``seed`` where none are supplied."""
+    """The data set with test rows, drawn with ``seed`` if none are supplied."""
     return split(data_set(name, folder), seed)
 
 

@@ -1,4 +1,4 @@
-"""What experiments write: JSON, Markdown tables, versions and date, never anything about the machine."""
+"""Output of experiments: JSON, Markdown tables, versions and date, but nothing about the machine."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from tikhon.data.files import replacing
 
 
 def versions() -> dict[str, str]:
-    """The versions that a figure may depend on."""
+    """The versions that results may depend on."""
     libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     return {"tikhon": __version__, "python": platform.python_version(), **libraries}
 
@@ -26,7 +26,7 @@ def today() -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: numpy's types made Python's, NaN and infinities None."""
+    """The value with numpy types converted to Python's, NaN and infinities to None, for JSON."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -45,29 +45,29 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write beside and rename, so that a reader sees the old file or the new one."""
+    """Write a temporary file and rename it, so that a reader sees either the old file or the new one."""
     with replacing(path) as file:
         file.write(content)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column to the left, all others to the right."""
+    """A Markdown table; the first column left-aligned, the others right-aligned."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows)) + "\n"
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """Fixed digits, "n/a" without a value."""
+    """A fixed number of decimals; "n/a" for None."""
     return "n/a" if value is None else f"{value:.{digits}f}"
 
 
 def short(value: float | None, digits: int = 3) -> str:
-    """Significant digits, "n/a" without a value."""
+    """Significant digits; "n/a" for None."""
     return "n/a" if value is None else f"{value:.{digits}g}"
 
 
 def spread(mean: float | None, deviation: float | None, digits: int = 2) -> str:
-    """ "mean ± deviation", without the latter where there was one split."""
+    """ "mean ± deviation", or the mean alone if there was one split."""
     if mean is None or deviation is None:
         return number(mean, digits)
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
@@ -78,7 +78,7 @@ def heading(title: str, paragraphs: Sequence[str], *, quick: bool, date: str, us
     software = ", ".join(f"{name} {number}" for name, number in used.items())
     lines = [f"# {title}", "", f"{date}; {software}."]
     if quick:
-        lines += ["", "**A quick run: few small data sets and one split. Its figures say little.**"]
+        lines += ["", "**A quick run: few small data sets and one split. Its figures are not meaningful.**"]
     for paragraph in paragraphs:
         lines += ["", paragraph]
     return "\n".join(lines) + "\n"

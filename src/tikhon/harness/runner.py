@@ -1,8 +1,8 @@
-"""How every experiment and benchmark runs: row by row, each stored at once, and continued where it was.
+"""How every experiment and benchmark runs: row by row, each stored immediately, so that a killed run can be resumed.
 
-An experiment says which rows there are (``plan``), how one is measured (``measure``) and what the rows mean
-(``evaluate``, ``draw``). Rows run one after the other on a single thread so that their times can be compared; with
-``jobs`` above 1 whole data sets run side by side in processes of their own, and the parent stores the rows.
+An experiment lists its rows (``plan``), measures one (``measure``) and turns them into results (``evaluate``, ``draw``).
+Rows run one after the other on a single thread so that their times are comparable; with ``jobs`` above 1 whole data
+sets run in parallel, each in its own process, and the parent stores the rows.
 """
 
 import json
@@ -39,7 +39,7 @@ Measure: TypeAlias = Callable[[dict[str, Any], Path | None], Row]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSpec:
-    """One row to measure. Rows of one batch share a data set; ``cost`` is a guess, for the ETA and for the order of batches."""
+    """One row to measure. Rows of a batch share a data set; ``cost`` is an estimate for the ETA and the order of batches."""
 
     key: str
     batch: str
@@ -49,7 +49,7 @@ class RowSpec:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """All rows of a run, the settings that they depend on, and the data they need by name: LIBSVM, text, tagged, RNA."""
+    """All rows of a run, the settings that they depend on, and the names of the data they need: LIBSVM, text, tagged, RNA."""
 
     config: dict[str, Any]
     rows: Sequence[RowSpec]
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """What the rows say: for machines and for people."""
+    """The results, machine-readable and as a page."""
 
     summary: dict[str, Any]
     aggregates: list[dict[str, Any]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Experiment:
         """
         if jobs < 1:
             raise InputError(f"jobs is {jobs}: write 1 or more")
-        new_figure(1, 1)  # a missing extra is said now, not after hours
+        new_figure(1, 1)  # reports a missing extra now, not after hours
         plan = self.plan(quick)
         folder = None
         if plan.files or plan.texts or plan.tagged or plan.rnas:
@@ -135,7 +135,7 @@ class Experiment:
         markdown = evaluation.markdown
         if failed:
             lines = [f"- {row['key']}: {row['error']}" for row in failed]
-            markdown += "\n## Rows that failed (a new start tries them again)\n\n" + "\n".join(lines) + "\n"
+            markdown += "\n## Failed rows (retried on the next start)\n\n" + "\n".join(lines) + "\n"
         files = [out / f"{self.name}.{ending}" for ending in ("json", "md", "png")]
         write_json(files[0], document)
         write(files[1], markdown.encode())
@@ -155,7 +155,7 @@ def _one_by_one(
 def _side_by_side(
     specs: Sequence[RowSpec], experiment: Experiment, folder: Path | None, jobs: int
 ) -> Iterator[tuple[RowSpec, Row]]:
-    """One process per lane; a lane takes a whole batch, the dearest first, and measures its rows in order."""
+    """One process per lane; a lane takes a whole batch, the most expensive first, and measures its rows in order."""
     batches: dict[str, deque[RowSpec]] = {}
     for spec in specs:
         batches.setdefault(spec.batch, deque()).append(spec)
@@ -187,7 +187,7 @@ def _side_by_side(
 def _begin_lane(warm_up: Callable[[], None]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A killed parent cannot end its children; without this they would stay and wait for ever.
+        # A killed parent cannot end its children; without this they would wait forever.
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     warm_up()
 
@@ -198,7 +198,7 @@ def _end_with(sentinel: int) -> None:
 
 
 def _measured(measure: Measure, params: dict[str, Any], folder: Path | None) -> Row:
-    """The row, or the reason why there is none: one bad row must not end a run of hours."""
+    """The row, or its error: one failed row must not end a run of hours."""
     try:
         with threadpool_limits(1):
             return measure(params, folder)

@@ -1,7 +1,7 @@
-"""Finished rows of a long run, one JSON line each, safe on the disk as soon as they are there.
+"""Finished rows of a long run, one JSON line each, flushed to disk as soon as they are written.
 
 The first line names the experiment and a fingerprint of its configuration: rows of another configuration are refused,
-not mixed in. A line that was cut when the run was killed is dropped, and its row is measured again.
+not mixed in. A line that was truncated when the run was killed is dropped, and its row is measured again.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class RowStore:
-    """A file of rows; ``config`` is whatever must be equal for rows to belong together."""
+    """A file of rows; ``config`` holds all settings that must be equal for rows to belong together."""
 
     path: Path
     experiment: str
@@ -31,7 +31,7 @@ class RowStore:
         return hashlib.sha256(self.config.encode()).hexdigest()[:16]
 
     def open(self) -> list[Row]:
-        """Create the file, or drop a cut last line from it; the rows that it holds."""
+        """Create the file, or drop a truncated last line from it; return the rows that it holds."""
         lines = self._whole_lines()
         if not lines:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,12 +46,12 @@ class RowStore:
         if header.get("fingerprint") != self.fingerprint:
             raise InputError(
                 f"{self.path} holds rows of another configuration or version of {self.experiment}: "
-                "move it away to start anew, or name another --out"
+                "move it away to start afresh, or name another --out"
             )
         return [self._parsed(line, number) for number, line in enumerate(lines[1:], start=2)]
 
     def append(self, row: Row) -> None:
-        """Add one row; when this returns it is on the disk."""
+        """Add one row; it is on disk when this returns."""
         self._write(json.dumps(row, allow_nan=False), mode="ab")
 
     def _write(self, line: str, mode: str) -> None:
@@ -61,12 +61,12 @@ class RowStore:
             os.fsync(file.fileno())
 
     def _whole_lines(self) -> list[bytes]:
-        """The complete lines; what a kill left behind them is cut off, or it would swallow the next row."""
+        """The complete lines; a truncated line after them is cut off, since the next row would be appended to it."""
         if not self.path.exists():
             return []
         content = self.path.read_bytes()
         lines = content.split(b"\n")
-        lines.pop()  # empty after a complete last line, else the cut one
+        lines.pop()  # empty after a complete last line, else the truncated one
         if lines and not _is_json(lines[-1]):  # a power cut may leave a line of zeros
             lines.pop()
         keep = sum(len(line) + 1 for line in lines)

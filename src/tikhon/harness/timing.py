@@ -1,4 +1,4 @@
-"""How long work takes: wall-clock and CPU seconds, the median of repeated runs where they are short."""
+"""Timing: wall-clock and CPU seconds, the median of repeated runs for short work."""
 
 import time
 import warnings
@@ -10,14 +10,14 @@ import numpy as np
 
 Answer = TypeVar("Answer")
 
-SHORT = 0.3  # seconds below which work is repeated, and the median taken
+SHORT = 0.3  # seconds; shorter work is repeated, and the median taken
 REPEATS = 5
-# Some virtual machines count CPU time in steps: shorter work seems to take none at all, and prices are quotients of times.
+# Some virtual machines count CPU time in steps: shorter work seems to take no time, and costs are ratios of times.
 LEAST = 1e-6  # seconds
 
 
 class Clock:
-    """Wall-clock seconds, and CPU seconds of all threads, since it was made: never less than ``LEAST``."""
+    """Wall-clock seconds, and CPU seconds of all threads, since its creation: never less than ``LEAST``."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -29,7 +29,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Timed(Generic[Answer]):
-    """An answer, the median time that it took, and what was warned of on the way."""
+    """An answer, the median time that it took, and the warnings raised."""
 
     answer: Answer
     cpu_seconds: float
@@ -47,7 +47,7 @@ class Timed(Generic[Answer]):
 
 
 def timed(work: Callable[[], Answer], repeats: int) -> Timed[Answer]:
-    """Do the work and take its time; short work is done ``repeats`` times and the median time taken."""
+    """Time the work; short work is done ``repeats`` times, and the median taken."""
     cpu: list[float] = []
     wall: list[float] = []
     with warnings.catch_warnings(record=True) as caught:

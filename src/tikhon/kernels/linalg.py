@@ -1,4 +1,4 @@
-"""Dense factorisations, straight to LAPACK: the wrappers of scipy cost more than small problems do."""
+"""Dense factorisations by direct LAPACK calls: scipy's wrappers cost more than small problems do."""
 
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ BLOCK = 128  # rows and columns that fit into the cache
 
 def cholesky(matrix: Matrix) -> Matrix:
     """The lower Cholesky factor, in Fortran order; raises LinAlgError if not positive definite."""
-    if matrix.shape[0] == 0:  # which LAPACK refuses
+    if matrix.shape[0] == 0:  # LAPACK rejects it
         return matrix
     factor, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=0)
     if info != 0:
@@ -24,12 +24,12 @@ def cholesky(matrix: Matrix) -> Matrix:
 
 
 def cholesky_solve(factor: Matrix, right: Matrix) -> Matrix:
-    """(L L')^-1 B for a vector or a matrix of columns."""
+    """(L L')^-1 B for a vector or a matrix."""
     if factor.shape[0] == 0:
         return right
     solution, info = lapack.dpotrs(factor, right, lower=1)
     if info != 0:
-        raise np.linalg.LinAlgError(f"argument {-info} of dpotrs is bad")
+        raise np.linalg.LinAlgError(f"argument {-info} of dpotrs is invalid")
     return np.asarray(solution)
 
 
@@ -51,7 +51,7 @@ def add_squares(gram: Matrix, rows: Matrix) -> None:
 
 
 def mirror(lower: Matrix) -> None:
-    """Copy the lower triangle to the upper one in place: in blocks, or memory is read against its order."""
+    """Copy the lower triangle to the upper one in place, in blocks to keep memory access local."""
     for start in range(0, len(lower), BLOCK):
         rows, rest = slice(start, start + BLOCK), slice(start + BLOCK, None)
         corner = lower[rows, rows]
@@ -65,7 +65,7 @@ def _above_diagonal(size: int) -> NDArray[np.bool_]:
 
 
 def triangular_solve(factor: Matrix, right: Matrix) -> Matrix:
-    """L^-1 B for a matrix of columns."""
+    """L^-1 B for a matrix."""
     if factor.shape[0] == 0:
         return right
     solution, info = lapack.dtrtrs(factor, right, lower=1)

@@ -1,4 +1,4 @@
-"""One file per objective. A model of molecules has no use for linear algebra: what is not used is not imported."""
+"""One file per objective. Imports are lazy: a model of molecules does not need linear algebra."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What was computed at the last weights, so that loss, gradient, curvature and products at one point share it."""
+"""A cache of the last point, shared by the loss, gradient, curvature and products at the same weights."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -9,14 +9,14 @@ Value = TypeVar("Value")
 
 
 class LastPoint(Generic[Value]):
-    """Remembers one value computed from weights. Safe under threads: the pair is replaced as a whole."""
+    """Caches one value computed from weights. Thread-safe: the pair is replaced as a whole."""
 
     def __init__(self, compute: Callable[[Vector], Value]) -> None:
         self._compute = compute
         self._last: tuple[Vector, Value] | None = None
 
     def known(self, weights: Vector) -> Value | None:
-        """What is remembered, if it is of these weights."""
+        """The cached value, if it belongs to these weights."""
         last = self._last
         return last[1] if last is not None and _same(last[0], weights) else None
 

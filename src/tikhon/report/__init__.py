@@ -1,4 +1,4 @@
-"""Plots, HTML pages and the demo. Needs the extra ``plot`` when something is drawn, not when it is imported."""
+"""Plots, HTML pages and the demo. The extra ``plot`` is needed for drawing, not for importing."""
 
 from tikhon.report.page import Section, Table, model_section, write_page
 from tikhon.report.plots import plot_grid, plot_pooling, plot_strengths, plot_trace

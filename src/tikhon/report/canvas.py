@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart, without the yellow: too pale.
+# Okabe and Ito's colours, distinguishable with any kind of colour vision, without the yellow, which is too pale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 BLUE, RED = COLOURS[0], COLOURS[1]
 GREY = "#666666"
@@ -37,7 +37,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def whole_figure(axes: "Axes") -> "Figure":
-    """The figure that holds these axes, also where they stand in a part of one."""
+    """The figure that holds these axes, also if they are in a subfigure."""
     from matplotlib.figure import SubFigure
 
     holder = axes.figure
@@ -47,7 +47,7 @@ def whole_figure(axes: "Axes") -> "Figure":
 
 
 def tidy(axes: "Axes", *, x_label: str, y_label: str) -> None:
-    """Labels, a faint grid, and no frame on the sides that carry no scale."""
+    """Labels, a faint grid, and no frame on the sides without a scale."""
     axes.set_xlabel(x_label, fontsize=LABEL_SIZE)
     axes.set_ylabel(textwrap.fill(y_label, 26), fontsize=LABEL_SIZE)
     axes.tick_params(labelsize=TICK_SIZE)
@@ -88,5 +88,5 @@ def png_bytes(figure: "Figure", dpi: int = 144) -> bytes:
 
 
 def png_address(figure: "Figure") -> str:
-    """The figure as a data address that a page can hold in itself."""
+    """The figure as a data URL that can be embedded in a page."""
     return "data:image/png;base64," + base64.b64encode(png_bytes(figure)).decode("ascii")

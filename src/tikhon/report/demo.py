@@ -1,7 +1,7 @@
-"""The demo: one strength against one per group, on data that comes with scikit-learn, in under a minute.
+"""The demo: one strength compared with one per group, on data that comes with scikit-learn, in under a minute.
 
-Every method sees the same seeded splits with columns standardised on the training rows; what is reported is measured on
-rows that no method has seen.
+All methods use the same seeded splits with columns standardised on the training rows; results are measured on rows that
+no method has seen.
 """
 
 import time
@@ -28,7 +28,7 @@ from tikhon.report.page import Section, Table, write_page
 from tikhon.report.plots import plot_grid, plot_strengths, plot_trace
 from tikhon.results import TuneResult
 
-GRID = 2.0 ** np.arange(-10, 11)  # what tikhon's grid starts from too, before it widens and refines
+GRID = 2.0 ** np.arange(-10, 11)  # also the initial grid of tikhon, before it widens and refines
 PEER = "scikit-learn, one strength"
 SINGLE = "tikhon grid, one strength"
 GROUPED = ("tikhon mm, by group", "tikhon auto, by group")
@@ -38,7 +38,7 @@ Report: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Where the page is, the rows of its table, and how long all of it took."""
+    """The path of the page, the rows of its table, and the total time."""
 
     page: Path
     rows: list[dict[str, object]]
@@ -57,9 +57,9 @@ class Score:
 
 
 def run(out: Path, *, progress: Report, quick: bool = False) -> DemoResult:
-    """Fit everything, write ``out/index.html`` and return its table; ``progress`` hears what is done next."""
+    """Fit everything, write ``out/index.html`` and return its table; ``progress`` is called with each next task."""
     started = time.perf_counter()
-    new_figure(1, 1)  # without the extra ``plot``, say so before the work and not after it
+    new_figure(1, 1)  # without the extra ``plot``, fail before the work and not after it
     rows: list[dict[str, object]] = []
     sections: list[Section] = []
     comparisons: list[str] = []
@@ -75,10 +75,10 @@ def run(out: Path, *, progress: Report, quick: bool = False) -> DemoResult:
         sections.append(_section(case, case_rows, scores, comparisons[-1]))
     progress("writing the page")
     overview = Section(
-        "In short",
+        "Summary",
         [
-            "How strongly should a model be regularised? Cross-validation over a grid answers for one strength. "
-            "tikhon learns one strength for each group of columns, at the price of a few fits. Below, on data that "
+            "How strongly should a model be regularised? Cross-validation over a grid chooses a single strength. "
+            "tikhon learns one strength for each group of columns, at the cost of a few fits. Below, on data that "
             "comes with scikit-learn, all losses are measured on rows that were not used for fitting or tuning.",
             _headline(rows),
             *comparisons,
@@ -140,7 +140,7 @@ def _fitted_peer(case: Case, X: Matrix, y: Vector) -> Any:
     if case.task == "regression":
         return RidgeCV(alphas=GRID, cv=5, scoring="neg_mean_squared_error").fit(X, y)
     with warnings.catch_warnings():
-        # Some versions announce changes of defaults and attributes that make no difference to a plain L2 penalty.
+        # Some versions announce changes of defaults and attributes that do not affect a plain L2 penalty.
         warnings.simplefilter("ignore", FutureWarning)
         return LogisticRegressionCV(Cs=1.0 / GRID, cv=5, scoring="neg_log_loss", max_iter=1000).fit(X, y)
 
@@ -171,7 +171,7 @@ def _typical(scores: Sequence[Score]) -> Mapping[str, float]:
 
 
 def _comparison(case: Case, scores: Mapping[str, Sequence[Score]]) -> str:
-    """What groups did to the test loss, said from the figures: by how much, and on how many splits."""
+    """The effect of groups on the test loss: by how much, and on how many splits."""
     single = np.array([score.loss for score in scores[SINGLE]])
     parts = []
     for method in GROUPED:
@@ -179,7 +179,7 @@ def _comparison(case: Case, scores: Mapping[str, Sequence[Score]]) -> str:
         change = 100.0 * (grouped.mean() / single.mean() - 1.0)
         better = int(np.sum(grouped < single))
         parts.append(f"{_tuner(method)} {change:+.1f} % (lower on {better} of {len(single)} splits)")
-    return f"{case.name}: {case.measure} on new rows, groups against one strength by grid: {'; '.join(parts)}."
+    return f"{case.name}: {case.measure} on test rows, by group compared with one strength by grid: {'; '.join(parts)}."
 
 
 def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -192,8 +192,8 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
         named = f" ({', '.join(lower)})" if lower else ""
         counts.append(f"with {_tuner(method)} on {len(lower)} of {len(mine)} data sets{named}")
     return (
-        f"Strengths by group gave a lower mean test loss than one strength {' and '.join(counts)}; on the others a "
-        "higher one. No data set that was tried was left out."
+        f"Strengths by group gave a lower mean test loss than one strength {' and '.join(counts)}; on the others it was "
+        "higher. All data sets that were tried are shown."
     )
 
 
@@ -206,24 +206,24 @@ def _section(
     table = Table(
         columns,
         [[row[key] for key in columns] for row in rows],
-        f"{case.measure.capitalize()}, {splits}, {n_train} rows to learn from, {len(case.y) - n_train} to test on; "
-        "seconds are those of one fit with its tuning.",
+        f"{case.measure.capitalize()}, {splits}, {n_train} training rows, {len(case.y) - n_train} test rows; seconds "
+        "are those of one fit with its tuning.",
         frozenset({int(np.argmin([float(str(row["test loss"])) for row in rows]))}),
     )
     auto, single = scores[GROUPED[1]][0].tuning, scores[SINGLE][0].tuning
     figures = []
     if auto is not None and single is not None:
         figures = [
-            ("Strengths that the tuner auto found, first split: the stronger, the less the group is trusted.",
+            ("Strengths found by the tuner auto, first split: a larger strength shrinks the group's weights more.",
              plot_strengths(auto)),
-            (f"How it found them: {auto.criterion_name} and strengths by step.", plot_trace(auto)),
+            (f"Trace of this tuning: {auto.criterion_name} and strengths by step.", plot_trace(auto)),
             ("One strength for all columns, by grid: held-out loss by strength.", plot_grid(single)),
         ]  # fmt: skip
     return Section(case.name.capitalize(), [case.about, comparison, *_warnings(scores)], [table], figures)
 
 
 def _warnings(scores: Mapping[str, Sequence[Score]]) -> list[str]:
-    """What the tuners warned of, once each, with the split where it was first seen."""
+    """The distinct warnings of the tuners, each with the split where it first occurred."""
     seen: dict[str, str] = {}
     for method, tried in scores.items():
         for split, score in enumerate(tried, start=1):

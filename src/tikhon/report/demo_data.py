@@ -1,4 +1,4 @@
-"""The demo's data: sets that come with scikit-learn, with groups of columns that are natural or plainly added."""
+"""The demo's data sets, which come with scikit-learn, with natural groups of columns or added ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SEED = 20090801
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
-    """A data set, its groups of columns, how it is split, and what is to be said about it."""
+    """A data set, its groups of columns, how it is split, and a description."""
 
     name: str
     task: Task
@@ -52,7 +52,7 @@ def breast_cancer() -> Case:
         about=(
             "569 tumours, benign or malignant. The 30 columns are ten measurements of the cell nuclei, each as its "
             "mean, its standard error and its worst value: three natural groups. We added a fourth of 60 columns of "
-            "random numbers, as a stand-in for a block of features that turns out to be useless."
+            "random numbers, in place of a block of features that turns out to be useless."
         ),
     )
 
@@ -76,8 +76,8 @@ def diabetes() -> Case:
         },
         about=(
             "442 patients, ten measurements, the progress of their disease a year later. We added the columns' "
-            "squares and the products of all pairs: the usual question of how far to trust interactions beside main "
-            "effects."
+            "squares and the products of all pairs: a common question is how strongly to shrink interactions relative "
+            "to main effects."
         ),
     )
 
@@ -95,7 +95,7 @@ def digits() -> Case:
         name="digits",
         y=data.target,
         about=(
-            "1,797 images of 8 by 8 pixels, ten classes, a third of them to learn from. We added the products of "
+            "1,797 images of 8 by 8 pixels, ten classes, a third of them for training. We added the products of "
             "neighbouring pixels, which may help, and 64 columns of random numbers, which cannot."
         ),
         train_fraction=1 / 3,
@@ -114,7 +114,7 @@ def wine() -> Case:
         groups={"one half": sorted(map(int, shuffled[:7])), "other half": sorted(map(int, shuffled[7:]))},
         about=(
             "178 wines of three growers, 13 chemical measurements. The two groups are the columns split at random: "
-            "here groups mean nothing, and nothing is to be gained from them."
+            "such groups are uninformative, and there is nothing to gain from them."
         ),
     )
 

@@ -1,4 +1,4 @@
-"""An HTML page in one file: tables and plots of one or several models, without scripts and without the network."""
+"""A self-contained HTML page: tables and plots of one or several models, without scripts or network access."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ MOST_ROWS = 200  # of a table of groups; the plot shows all
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of cells; numbers are set to the right, and shown with four significant digits."""
+    """Rows of cells; numbers are right-aligned and shown with four significant digits."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     caption: str = ""
-    marked: frozenset[int] = frozenset()  # rows to stand out
+    marked: frozenset[int] = frozenset()  # rows to highlight
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Section:
 
 
 class Fitted(Protocol):
-    """What a section shows of a fitted estimator."""
+    """The attributes of a fitted estimator that a section shows."""
 
     strengths_: Mapping[str, float]
     tuning_: TuneResult
@@ -82,7 +82,7 @@ def model_section(heading: str, model: Fitted) -> Section:
 
 
 def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> Path:
-    """Write the page, whole or not at all: beside its place first, then renamed into it."""
+    """Write the page atomically: to a temporary file, which is then renamed."""
     try:
         from jinja2 import Environment
     except ImportError as error:
@@ -97,14 +97,14 @@ def write_page(path: str | os.PathLike[str], title: str, sections: Sequence[Sect
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{place.parent} cannot be made a folder: {error.strerror or error}") from error
+        raise InputError(f"{place.parent} cannot be created: {error.strerror or error}") from error
     with replacing(place) as file:
         file.write(text.encode("utf-8"))
     return place
 
 
 def format_cell(value: object) -> str:
-    """A cell's text: nothing for None, four significant digits for a float, thousands in a count set apart."""
+    """A cell's text: empty for None, four significant digits for a float, thousands separators in a count."""
     if value is None:
         return ""
     if isinstance(value, float | np.floating):

@@ -1,8 +1,8 @@
 """Plots of strengths, of a tuning's trace, and of a grid's curve.
 
 Each returns a ``matplotlib.figure.Figure``: save it with ``figure.savefig("strengths.png")``, or draw into axes of your
-own with ``ax``. Strengths are drawn on a logarithmic axis; a strength of 0 has no place there and stands at its left
-end as an open mark.
+own with ``ax``. Strengths are drawn on a logarithmic axis; a strength of 0 cannot be shown there and is drawn at its
+left end as an open marker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,12 @@ MOST_NAMED = 40  # more groups than this are drawn as a curve: their names would
 MOST_LINES = 7  # as many paths as there are colours
 MOST_PATHS = 200  # thin lines drawn when there are more groups than colours
 LONGEST_NAME = 24
-DECADES_SHOWN = 12  # a strength may run to 1e300 or 1e-300; a plot of that shows nothing else
+DECADES_SHOWN = 12  # a strength may run to 1e300 or 1e-300, which would hide all others in a plot
 STRENGTH = "strength (penalty ½ · strength · ‖w‖²)"
 
 
 def plot_strengths(result_or_strengths: TuneResult | Mapping[str, float], ax: "Axes | None" = None) -> "Figure":
-    """Strengths by group, the largest on top; more than 40 groups as one sorted curve. Takes ``model.tuning_`` too."""
+    """Strengths by group, the largest on top; more than 40 groups as one sorted curve. Also accepts ``model.tuning_``."""
     strengths = result_or_strengths.strengths if isinstance(result_or_strengths, TuneResult) else result_or_strengths
     if not isinstance(strengths, Mapping):
         raise InputError(f"{type(strengths).__name__} cannot be plotted: pass model.strengths_ or model.tuning_")
@@ -143,7 +143,7 @@ def _draw_named(axes: "Axes", names: Sequence[str], values: Vector) -> None:
     log_scale(axes, "x", left, right)
     axes.hlines(rows, left, shown, color=BLUE, linewidth=1.2, alpha=0.5)
     for marks, face in ((~clipped, BLUE), (clipped, "white")):
-        if marks.any():  # an empty line would count as a mark at the figure's corner when room is made for labels
+        if marks.any():  # the layout would treat an empty line as a marker at the figure's corner
             axes.plot(shown[marks], rows[marks], "o", color=BLUE, markersize=6, markerfacecolor=face, clip_on=False)
     for row, place, value in zip(rows, shown, values, strict=True):
         axes.annotate(f"{value:.3g}", (place, row), (7, 0), "data", "offset points", va="center", fontsize=TICK_SIZE)
@@ -154,7 +154,7 @@ def _draw_named(axes: "Axes", names: Sequence[str], values: Vector) -> None:
 
 
 def _draw_sorted(axes: "Axes", values: Vector, line: tuple[float, str] | None = None) -> None:
-    """With a line at a strength that has a name, or at the median."""
+    """The sorted values, with a line at a labelled strength or at the median."""
     shown, clipped = _on_log_axis(values)
     height, label = line or (float(np.median(shown)), f"median: {np.median(values):.3g}")
     log_scale(axes, "y", *log_limits(np.append(shown, height)))
@@ -173,7 +173,7 @@ def _draw_criterion(axes: "Axes", result: TuneResult) -> None:
             _numbers(accepted), [s.criterion for s in accepted], color=BLUE, marker="o", markersize=4, linewidth=1.4
         )
     if rejected:
-        # A rejected step can be anywhere, even infinite: it is drawn at the edge rather than allowed to set the scale.
+        # A rejected step can be anywhere, even infinite: it is clipped to the limits rather than allowed to set them.
         low, high = axes.get_ylim()
         heights = np.clip(np.nan_to_num([s.criterion for s in rejected], nan=high, posinf=high, neginf=low), low, high)
         axes.set_ylim(low, high)
@@ -226,7 +226,7 @@ def _numbers(steps: Sequence[Step]) -> list[int]:
 
 
 def _on_log_axis(values: Vector) -> tuple[Vector, NDArray[np.bool_]]:
-    """The values moved into a readable range of a logarithmic axis, and which of them were moved."""
+    """The values clipped to a readable range of a logarithmic axis, and which of them were clipped."""
     usable = values[np.isfinite(values) & (values > 0)]
     middle = float(np.exp(np.median(np.log(usable)))) if usable.size else 1.0
     low, high = middle * 10.0**-DECADES_SHOWN, middle * 10.0**DECADES_SHOWN
@@ -239,7 +239,7 @@ def _on_log_axis(values: Vector) -> tuple[Vector, NDArray[np.bool_]]:
 
 
 def _short(name: str) -> str:
-    """The name without its middle if it is long, and without what matplotlib reads as a formula or a hidden label."""
+    """The name, shortened in the middle if long, and escaped where matplotlib would read a formula or a hidden label."""
     if len(name) > LONGEST_NAME:
         half = (LONGEST_NAME - 1) // 2
         name = f"{name[:half]}…{name[-half:]}"

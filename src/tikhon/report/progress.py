@@ -1,10 +1,10 @@
-"""How long work tells how far it is."""
+"""Progress reporting of long computations."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told once how much there is to do, then of each part done."""
+    """``start`` is called with the total amount of work, then ``advance`` for each part done."""
 
     def start(self, total: int, description: str) -> None: ...
 
@@ -12,7 +12,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def start(self, total: int, description: str) -> None:
         pass

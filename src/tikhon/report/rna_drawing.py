@@ -1,4 +1,4 @@
-"""Drawings of RNA secondary structures as SVG text that needs nothing else: no plotting library, no style sheet."""
+"""Drawings of RNA secondary structures as self-contained SVG text, without a plotting library or style sheet."""
 
 import re
 import textwrap
@@ -16,7 +16,7 @@ from tikhon.objective import Vector
 from tikhon.report.canvas import BLUE, GREY
 from tikhon.report.rna_layout import Places, letter_places
 
-# Stops of viridis, turned round so that what is certain is dark; its lightness falls evenly, which any eye can see.
+# Stops of viridis, reversed so that high probabilities are dark; lightness falls evenly, visible to any colour vision.
 _STOPS = ("#FDE725", "#ADDC30", "#5EC962", "#28AE80", "#21918C", "#2C728E", "#3B528B", "#472D7B")
 _STOP_LEVELS = np.array([[int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in _STOPS], float)
 _INK, _PALE = "#222222", "#DDDDDD"
@@ -38,7 +38,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def structure_svg(sequence: str, structure: str, pairs: Any = None, *, title: str = "") -> str:
-    """A structure as people draw it: loops round, helices as ladders, letters coloured by how probable they are so.
+    """A conventional drawing of a structure: loops round, helices as ladders, letters coloured by probability.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _checked_partners(sequence: str, structure: str) -> NDArray[np.int64]:
         raise InputError("the sequence is empty: a drawing needs at least one letter")
     if len(sequence) != len(structure):
         raise InputError(
-            f"the sequence has {len(sequence)} letters and the structure {len(structure)}: the same number is needed"
+            f"the sequence has {len(sequence)} letters, but the structure has {len(structure)}: they must match"
         )
     for position, mark in enumerate(structure, 1):
         if mark not in (UNPAIRED, OPEN, CLOSE):
@@ -141,7 +141,7 @@ def _checked_pairs(pairs: Any, n_letters: int) -> sp.coo_array:
 
 
 def _letter_probabilities(partners: NDArray[np.int64], pairs: sp.coo_array) -> Vector:
-    """Of each letter the probability of what the structure says of it: its pair, or that it has none."""
+    """The probability of each letter's state in the structure: its pair, or being unpaired."""
     n_letters = len(partners)
     paired = np.bincount(pairs.row, pairs.data, n_letters) + np.bincount(pairs.col, pairs.data, n_letters)
     drawn = partners[pairs.row] == pairs.col
@@ -151,9 +151,9 @@ def _letter_probabilities(partners: NDArray[np.int64], pairs: sp.coo_array) -> V
 
 
 def _on_paper(places: Places, away: Places, title: str) -> tuple[Places, Places, float, float, float]:
-    """Places in pixels, downwards; directions likewise; pixels in a step; the size of the drawing with its title."""
+    """Places and directions in pixels, downwards; pixels per step; the size of the drawing with its title."""
     marked = [0, *range(9, len(places), 10), len(places) - 1]
-    taken = np.append(places, places[marked] + 1.8 * away[marked])  # numbers and marks stand beside these letters
+    taken = np.append(places, places[marked] + 1.8 * away[marked])  # these letters have numbers or marks next to them
     left, right, low, high = taken.real.min(), taken.real.max(), taken.imag.min(), taken.imag.max()
     step = float(np.clip(_USUAL_SIDE / max(right - left, high - low, 1.0), _SMALLEST_STEP, _LARGEST_STEP))
     room = _MARGIN + 0.6 * step
@@ -186,7 +186,7 @@ def _pair_lines(sequence: str, partners: NDArray[np.int64], places: Places, step
 
 
 def _letters(sequence: str, partners: NDArray[np.int64], probable: Vector | None, places: Places, step: float) -> str:
-    """A circle for each letter, which says what it is when pointed at; the letters themselves where there is room."""
+    """A circle with a tooltip for each letter; the letters themselves if there is room."""
     lettered = len(sequence) <= _MOST_LETTERS_SHOWN
     shapes = []
     for at, place in enumerate(places.tolist()):
@@ -223,13 +223,13 @@ def _numbers(places: Places, away: Places, step: float) -> str:
 
 
 def _number_place(places: Places, away: complex, at: int, step: float, size: float) -> tuple[complex, complex, complex]:
-    """The ends of the line to a number and the number's middle, where it is clear of letters or clearest."""
+    """The ends of the line to a number and the number's middle, clear of letters or as clear as possible."""
     place = complex(places[at])
     best, widest = (place, place, place), -1.0
     for turn in _NUMBER_TURNS:
         direction = away * turn
         end = place + 0.8 * step * direction
-        # The middle of a number stands further off at the sides, by half its width.
+        # The middle of a number is placed further off at the sides, by half its width.
         middle = end + (0.3 * size * len(str(at + 1)) * abs(direction.real) + 0.45 * size) * direction
         clear = float(np.abs(places - middle).min())
         if clear > widest + 1e-6:
@@ -240,7 +240,7 @@ def _number_place(places: Places, away: complex, at: int, step: float, size: flo
 
 
 def _end_marks(places: Places, away: Places, step: float) -> str:
-    """5′ and 3′ beside the first and the last letter."""
+    """5′ and 3′ next to the first and the last letter."""
     size = max(0.8 * step, 10.0)
     marks = []
     before = -away[0] if len(places) == 1 else away[0]  # a single letter has both ends
@@ -251,7 +251,7 @@ def _end_marks(places: Places, away: Places, step: float) -> str:
 
 
 def _legend(left: float, top: float) -> str:
-    """The colours of 0 to 1."""
+    """The colour scale from 0 to 1."""
     count, width, height = 50, 200.0, 10.0
     parts = [
         f'<rect x="{left + width * at / count:.2f}" y="{top:.2f}" width="{width / count + 0.3:.2f}" height="{height}"'
@@ -319,7 +319,7 @@ def _round_step(at_least: float) -> int:
 
 
 def _colour(probability: float) -> str:
-    """The colour of a probability, between the two stops beside it."""
+    """The colour of a probability, interpolated between the two nearest stops."""
     at = probability * (len(_STOPS) - 1)
     levels = [np.interp(at, np.arange(len(_STOPS)), _STOP_LEVELS[:, channel]) for channel in range(3)]
     return "#" + "".join(f"{round(float(level)):02X}" for level in levels)
@@ -348,12 +348,12 @@ def _text(
 
 
 def _inert(words: str) -> str:
-    """Text that stays text, whatever is in it."""
+    """Text escaped for XML, whatever it contains."""
     return escape(_NOT_XML.sub("\ufffd", words))
 
 
 def _title_lines(title: str, width: float) -> list[str]:
-    """The title, folded to a width in pixels; letters are about half as wide as high."""
+    """The title, wrapped to a width in pixels; letters are about half as wide as high."""
     return textwrap.wrap(title, max(int((width - 2.0 * _MARGIN) / (0.62 * _TEXT_SIZE)), 10))
 
 
@@ -367,7 +367,7 @@ def _title_text(title: str, width: float) -> Iterator[str]:
 
 
 def _document(width: float, height: float, title: str, about: str, body: Iterable[str]) -> str:
-    """The whole drawing, with a name and a description for those who cannot see it."""
+    """The whole drawing, with a title and a description for screen readers."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.2f} {height:.2f}" width="{width:.0f}"'
         f' height="{height:.0f}" role="img" font-family="Helvetica, Arial, sans-serif">\n'

@@ -1,7 +1,7 @@
-"""Where the letters of an RNA secondary structure stand when it is drawn: loops round, helices as ladders.
+"""Layout of the letters in drawings of RNA secondary structures: loops round, helices as ladders.
 
-A place is a complex number, with one step of the backbone as the unit and the imaginary axis upwards. A molecule runs
-clockwise: from the left end of the exterior loop, up the left side of a helix, and down its right side.
+Positions ("places") are complex numbers, with one step of the backbone as the unit and the imaginary axis upwards. A
+molecule runs clockwise: from the left end of the exterior loop, up the left side of a helix, and down its right side.
 """
 
 import math
@@ -18,28 +18,28 @@ from tikhon.objective import Vector
 
 Places = NDArray[np.complex128]
 
-# Less than the square root of 2: then the centre of every loop lies inside it, also of the triangle "(.)".
+# Less than the square root of 2, so that the centre of every loop lies inside it, also for the triangle "(.)".
 PAIR_WIDTH = 1.4
-# A loop between two helices keeps them in line unless its letters would then lean over the pairs beside them.
+# A loop between two helices keeps them in line unless its letters would then lean over the neighbouring pairs.
 _STEEPEST = 0.5 * np.pi
 # Letters of different loops that are nearer than this overlap.
 _NEAR = 0.85
-# An overlap is worth so much of the drawing's size.
+# The cost of an overlap, in units of the drawing's size.
 _PRICE = 4.0
-# So many overlaps at a time are looked into.
+# Maximum number of overlaps examined at a time.
 _WATCHED = 200
-# A loop's steps grow by so much at a time, to so much at most; those of the exterior loop to more.
+# The factor by which a loop's steps grow at a time, their maximum, and the maximum in the exterior loop.
 _GROWTH, _LARGEST, _WIDEST = 1.3, 4.0, 25.0
 _TURNS = tuple(np.radians((0.0, 60.0, 120.0, 180.0, 240.0, 300.0)))
-# How many letters are placed in search of a better drawing, at most, for each turn of the exterior loop.
+# Maximum number of letters placed in search of a better drawing, for each turn of the exterior loop.
 _EFFORT = 12_000
-# The same for bending loops, by these angles; placing costs less then.
+# The same for bending loops, by these angles; placing is cheaper then.
 _BENDING_EFFORT = 100_000
 _BENDS = tuple(np.radians((0.0, 20.0, -20.0, 40.0, -40.0, 60.0, -60.0, 80.0, -80.0)))
 _BETWEEN_HELICES = 2.0
 # An exterior loop of this length, or of half the drawing's size, stays straight.
 _SHORT = 20.0
-# What is so many times as high as wide is laid on its side.
+# A drawing that is more than this many times as high as wide is laid on its side.
 _LONG = 1.6
 
 
@@ -49,7 +49,7 @@ class Loop:
 
     members: tuple[int, ...]
     parent: int  # the loop on the other side of the closing pair; -1 for the exterior loop
-    pair_follows: NDArray[np.bool_]  # is the line from a member to the next one a pair, not backbone?
+    pair_follows: NDArray[np.bool_]  # whether the line from a member to the next one is a pair, not backbone
     n_helices: int
 
     @property
@@ -86,7 +86,7 @@ def loops_of(partners: NDArray[np.int64]) -> list[Loop]:
 def letter_places(partners: NDArray[np.int64]) -> tuple[Places, Places]:
     """For nested partners (from 0, -1 for none): each letter's place, and the direction from it where a label has room.
 
-    The drawing is turned as such molecules usually are.
+    The drawing is oriented as is customary for such molecules.
     """
     loops = loops_of(partners)
     places = _clear_places(loops, len(partners))
@@ -102,8 +102,8 @@ def letter_places(partners: NDArray[np.int64]) -> tuple[Places, Places]:
 def _clear_places(loops: list[Loop], n_letters: int) -> Places:
     """Places with few overlaps in a small drawing.
 
-    The exterior loop is a line where that serves; else it is bent to an arc, which spreads the helices on it and keeps
-    long ones compact.
+    The exterior loop is a line if that suffices; otherwise it is bent to an arc, which spreads the helices on it and
+    keeps long ones compact.
     """
     tried = []
     for turn in _TURNS:
@@ -118,9 +118,9 @@ def _clear_places(loops: list[Loop], n_letters: int) -> Places:
 
 
 def _untangled(loops: list[Loop], n_letters: int, turn: float) -> tuple[float, Places]:
-    """The cheapest places that widening loops leads to, and their cost: the size, and more for each overlap.
+    """The cheapest places found by widening loops, and their cost: the size plus a price for each overlap.
 
-    Where helices meet, the loop from which both part grows; the exterior loop only between them.
+    Where helices meet, the loop from which both branch is widened; the exterior loop only between them.
     """
     steps, gaps = np.ones(len(loops)), _first_gaps(loops[0])
     home, depth = _homes(loops, n_letters)
@@ -156,7 +156,7 @@ def _homes(loops: list[Loop], n_letters: int) -> tuple[list[int], list[int]]:
 
 
 def _way(loops: list[Loop], depth: list[int], a: int, b: int) -> list[int]:
-    """The loops on the way from loop a to loop b, with both; the one around all of them is the last."""
+    """The loops on the path from loop a to loop b, both included; the one that encloses all of them is the last."""
     way = []
     while a != b:
         if depth[a] < depth[b]:
@@ -167,16 +167,16 @@ def _way(loops: list[Loop], depth: list[int], a: int, b: int) -> list[int]:
 
 
 def _growing(loops: list[Loop], way: list[int]) -> list[int]:
-    """The loop around the way if it has several helices to spread, else those on the way that have."""
+    """The enclosing loop of the path if it has several helices to spread, else those loops on the path that have."""
     if loops[way[-1]].n_helices > 2 and not loops[way[-1]].is_exterior:
         return way[-1:]
     return [loop for loop in way[:-1] if loops[loop].n_helices > 2]
 
 
 def _overlaps(places: Places) -> tuple[list[tuple[int, int]], float]:
-    """Letters that meet, or whose line to the next one is met (some, if many); and what the drawing costs."""
+    """Pairs of letters that overlap, themselves or with a line to the next letter (a sample, if many), and the cost."""
     steps = np.diff(places)
-    # A step that has grown is watched at points on it, at least a usual step apart; they count as the letter before.
+    # A widened step is checked at points on it, at least a usual step apart; they count as the letter before.
     parts = np.maximum(np.abs(steps).astype(np.int64), 1)
     owners = np.repeat(np.arange(len(steps)), parts)
     numbers = np.arange(len(owners)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -188,7 +188,7 @@ def _overlaps(places: Places) -> tuple[list[tuple[int, int]], float]:
 
 
 def _disentangled(loops: list[Loop], cost: float, places: Places) -> tuple[float, Places]:
-    """Bend loops between two helices, the best one first, while that makes the drawing better."""
+    """Bend loops between two helices, the best one first, while that improves the drawing."""
     home, depth = _homes(loops, len(places))
     trials = _BENDING_EFFORT // len(places)
     meeting, _ = _overlaps(places)
@@ -241,7 +241,7 @@ def _extent(places: Places) -> float:
 
 
 def _places(loops: list[Loop], n_letters: int, steps: Vector, gaps: Vector, turn: float) -> Places:
-    """Each letter's place, with steps of a length of its own in each loop, and in each gap of the exterior one."""
+    """Each letter's place, with a separate length of steps for each loop and for each gap of the exterior one."""
     places = np.zeros(n_letters, complex)
     for loop, step in zip(loops, steps.tolist(), strict=True):
         members = np.array(loop.members)
@@ -340,7 +340,7 @@ def _outward(places: Places, partners: NDArray[np.int64], exterior: list[int]) -
     bound = [letter for letter in exterior if partners[letter] >= 0]
     across = places[partners[bound]] - places[bound]
     away[bound] = -(before[bound] + after[bound] + across / np.abs(across))
-    # Beyond the two ends there is nothing: their marks stand where the molecule would go on.
+    # The marks of the two ends are placed where the molecule would continue.
     for end, direction in ((0, -1.0), (len(places) - 1, 1.0)):
         if partners[end] < 0:
             away[end] = direction if len(places) == 1 else -(before[end] + after[end])

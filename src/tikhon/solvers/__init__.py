@@ -1,4 +1,4 @@
-"""The inner problem: minimise loss + 1/2 sum strength w^2 with the strengths given."""
+"""The inner problem: minimise loss + 1/2 sum strength w^2 at given strengths."""
 
 from tikhon.solvers.choose import SOLVERS, Auto, Solver, make_solver, prefers_factors, prefers_gradients
 from tikhon.solvers.hessian import HESSIANS, HessianMethod, with_hessian

@@ -13,12 +13,12 @@ from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
 from tikhon.solvers.penalised import Work, penalised
 
-MOST_PRODUCTS = 30.0  # about what a Newton step takes by conjugate gradients
+MOST_PRODUCTS = 30.0  # about what a Newton step costs by conjugate gradients
 
 
 @runtime_checkable
 class Solver(Protocol):
-    """Minimises loss + 1/2 sum strength w^2, from a warm start, until the relative gap to the optimum is at most ``tol``."""
+    """Minimises loss + 1/2 sum strength w^2, from a warm start, to a relative gap of at most ``tol``."""
 
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
@@ -26,21 +26,21 @@ class Solver(Protocol):
 
 
 def prefers_factors(objective: Objective) -> bool:
-    """Is factorising this objective's Hessian cheaper than products with it?"""
+    """Whether factorising this objective's Hessian is cheaper than products with it."""
     return isinstance(objective, Factorable) and objective.factor_cost <= MOST_PRODUCTS
 
 
 def prefers_gradients(objective: Objective) -> bool:
-    """Do low-accuracy fits use L-BFGS, as those of large sparse models do? Then every digit costs many passes."""
+    """Whether low-accuracy fits use L-BFGS, as for large sparse models, where every further digit costs many passes."""
     return hints_of(objective).lbfgs_gap < np.inf and not prefers_factors(objective)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """Newton by factorisation where that is cheap; else L-BFGS where it takes fewer passes, or conjugate gradients.
+    """Newton by factorisation if that is cheap; otherwise L-BFGS if it takes fewer passes, or conjugate gradients.
 
-    Where the data are nearly separable, as many rare words make them, the loss falls like an exponential and a Newton
-    step adds 1 to each margin, however well it is solved: 20 newsgroups take 156 passes to a residual of 1e-3, L-BFGS 37.
+    On nearly separable data, such as text with many rare words, the loss decays exponentially and a Newton step adds only 1
+    to each margin, however accurately it is solved: 20 newsgroups takes 156 passes to a residual of 1e-3, L-BFGS 37.
     """
 
     tol: float = 1e-8  # relative gap

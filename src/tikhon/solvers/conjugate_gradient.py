@@ -10,7 +10,7 @@ from tikhon.objective import Product, Vector
 
 @dataclass(frozen=True, eq=False)
 class LinearSolve:
-    """x with A x ~ b, the relative residual ||A x - b|| / ||b||, and how it ended."""
+    """x with A x ~ b, the relative residual ||A x - b|| / ||b||, and whether it converged."""
 
     solution: Vector
     residual: float
@@ -28,8 +28,8 @@ def solve(
 ) -> LinearSolve:  # fmt: skip
     """Solve A x = b for symmetric positive definite A, given as v -> A v, from a warm start.
 
-    Stops where the recurrence's residual is below ``tol * ||b||``; the residual that is reported is computed anew, so
-    that it can be trusted. Negative curvature ends the iteration, which then has not converged.
+    Stops when the residual of the recurrence is below ``tol * ||b||``; the reported residual is recomputed, so it is
+    reliable. Negative curvature ends the iteration, which then has not converged.
     """
     size = norm(right)
     if size == 0.0:

@@ -1,8 +1,8 @@
-"""Bounded descent by quasi-Newton or conjugate-gradient directions, as a machine that asks and is told.
+"""Bounded descent by quasi-Newton or conjugate-gradient directions, with an ask-and-tell interface.
 
-The caller evaluates; the machine only says where. So a step can be rejected, an evaluation repeated with more accuracy,
-and the whole state saved between two evaluations and taken up again. It serves as the outer loop of hyperparameter
-learning, as the L-BFGS solver of inner problems and as the direct rival of majorization-minimization.
+The caller evaluates; the descent only proposes points. So a step can be rejected, an evaluation repeated with higher accuracy,
+and the whole state saved between two evaluations and resumed. It is the outer loop of hyperparameter learning, the L-BFGS
+solver of inner problems and the direct alternative to majorization-minimization.
 
     state = descent.start(x)
     while not done:
@@ -22,15 +22,15 @@ from tikhon.objective import Product, Vector
 Method = Literal["quasi-newton", "conjugate-gradient"]
 SUFFICIENT = 1e-4  # of the promised decrease (Armijo)
 SMALLEST_STEP = 1e-10
-GROWTH = 2.0  # of the step where the slope does not flatten
-STEEP = 0.5  # of the slope, as second derivative, before any is known
-FURTHER = 3.0  # than a secant's step a cubic's may lead, or as much less far
-LEAST_PRODUCT = 1e-10  # of |s||y|: pairs below would spoil the approximation
+GROWTH = 2.0  # factor on the step if the slope does not flatten
+STEEP = 0.5  # second derivative as a share of the slope, before any is known
+FURTHER = 3.0  # factor by which a step by the cubic may be longer or shorter than one by the secant
+LEAST_PRODUCT = 1e-10  # relative to |s||y|: pairs below would spoil the approximation
 
 
 @dataclass(frozen=True, eq=False)
 class DescentState:
-    """All that the machine remembers; arrays and numbers only, so that it can be written to a file."""
+    """The complete state; arrays and numbers only, so that it can be written to a file."""
 
     x: Vector  # the best point so far
     value: float  # NaN before the first evaluation
@@ -39,9 +39,9 @@ class DescentState:
     step: float  # the next point is x + step * direction, cut off at the bounds
     moves: tuple[Vector, ...]  # the last differences of points, oldest first
     changes: tuple[Vector, ...]  # and of gradients
-    accepted: bool  # was the last evaluation a step forward?
-    stalled: bool  # no step along the steepest descent lowers the value
-    fall: float = np.nan  # of the value along the last move that is remembered
+    accepted: bool  # was the last evaluation an accepted step?
+    stalled: bool  # no step along the steepest descent direction lowers the value
+    fall: float = np.nan  # decrease of the value along the last stored move
     inner_products: tuple[float, ...] = ()  # products of moves and changes, pair by pair
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
@@ -55,7 +55,7 @@ class DescentState:
     @staticmethod
     def from_arrays(arrays: dict[str, NDArray[np.float64]]) -> "DescentState":
         value, step, accepted, stalled, fall = map(float, arrays["scalars"])
-        # Copies: some BLAS libraries add up in another order where an array begins in the middle of another.
+        # Copies: some BLAS libraries sum in another order if an array begins in the middle of another.
         moves, changes = (tuple(row.copy() for row in arrays[name]) for name in ("moves", "changes"))
         return DescentState(
             arrays["x"], value, arrays["gradient"], arrays["direction"], step, moves, changes, bool(accepted), bool(stalled),
@@ -72,12 +72,12 @@ class Descent:
     lower: float | Vector = -np.inf
     upper: float | Vector = np.inf
     memory: int = 10
-    first_move: float = np.inf  # largest entry of the very first step
-    largest_move: float = np.inf  # and of any
-    metric: Vector | Product | None = None  # a guess of the Hessian's diagonal, or the inverse of one of all of it
-    relative_second_derivative: float | None = None  # or of its size far from any slope, in units of the first value
-    noise: float = 0.0  # relative error of values; within it, a smaller gradient is the better witness
-    single: bool = False  # remember pairs in single precision: half the memory and time where variables are many
+    first_move: float = np.inf  # largest entry of the first step
+    largest_move: float = np.inf  # and of any step
+    metric: Vector | Product | None = None  # approximate diagonal of the Hessian, or an approximate inverse
+    relative_second_derivative: float | None = None  # or one far from steep slopes, relative to the first value
+    noise: float = 0.0  # relative error of values; within it, the gradients decide
+    single: bool = False  # store pairs in single precision: half the memory and time if there are many variables
 
     def start(self, x: Vector) -> DescentState:
         x = np.clip(x, self.lower, self.upper)
@@ -89,7 +89,7 @@ class Descent:
         return x if self._unbounded else np.clip(x, self.lower, self.upper)
 
     def tell(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
-        """Take the value and gradient at the point that was asked."""
+        """Process the value and gradient at the point that was asked for."""
         if np.isnan(state.value):
             return self._depart(replace(state, value=value, gradient=gradient, accepted=True))
         x = self.ask(state)
@@ -102,17 +102,17 @@ class Descent:
         if np.isfinite(value) and lower:
             change = gradient - state.gradient
             inner_product = float(move @ change)
-            # Where the slope does not flatten along a step, the next one is at least twice as long.
+            # If the slope does not flatten along a step, the next one is at least twice as long.
             least = GROWTH * float(np.abs(move).max(initial=0.0)) if inner_product <= 0.0 else 0.0
             return self._depart(self._remember(state, x, value, gradient, move, change, inner_product), least)
         return self._shorten(state, value, promised)
 
     def rebase(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
-        """Replace the value and gradient at the best point by better ones, or the point too, and set out from there anew."""
+        """Replace the value and gradient at the best point by better ones, or the point too, and restart from there."""
         return self._depart(replace(state, x=state.x if x is None else x, value=value, gradient=gradient))
 
     def projected_gradient(self, state: DescentState) -> Vector:
-        """The gradient where a step down is possible, 0 where a bound is in the way."""
+        """The gradient where a descent step is possible, 0 where a bound blocks it."""
         return _where(self._free(state), state.gradient)
 
     @cached_property
@@ -120,7 +120,7 @@ class Descent:
         return bool(np.isneginf(self.lower).all() and np.isposinf(self.upper).all())
 
     def _free(self, state: DescentState) -> NDArray[np.bool_] | None:
-        """Which variables no bound holds; None where there are no bounds, as in fits of many weights."""
+        """The variables not held by a bound; None if there are no bounds, as in fits of many weights."""
         if self._unbounded:
             return None
         held = ((state.x <= self.lower) & (state.gradient > 0)) | ((state.x >= self.upper) & (state.gradient < 0))
@@ -143,7 +143,7 @@ class Descent:
         )  # fmt: skip
 
     def _shorten(self, state: DescentState, value: float, promised: float) -> DescentState:
-        """A shorter step along the same direction, by a parabola through what is known."""
+        """A shorter step along the same direction, by parabolic interpolation."""
         shrink = 0.1
         if np.isfinite(value):
             excess = value - state.value - promised  # over the linear model
@@ -151,7 +151,7 @@ class Descent:
         step = shrink * state.step
         if step > SMALLEST_STEP:
             return replace(state, step=step, accepted=False)
-        if len(state.moves):  # forget the pairs and try the gradient itself
+        if len(state.moves):  # drop the pairs and try the gradient itself
             fresh = replace(
                 state, moves=(), changes=(), inner_products=(), direction=np.zeros_like(state.x), accepted=False
             )
@@ -166,14 +166,14 @@ class Descent:
             direction = self._two_loop(state, downhill, free)
         else:
             direction = self._conjugate(state, downhill, free)
-        # Also where the direction is not finite: single precision has a small range.
+        # Also if the direction is not finite: single precision has a small range.
         if not float(direction @ downhill) > 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
             direction = self._by_metric(downhill)
         if len(state.x) == 1 and state.moves:
             direction = _by_cubic(state, direction)
         if not len(state.moves) and self.relative_second_derivative is not None:
-            # In log strengths: the slope of a loss that too strong a penalty makes falls with the strength, so its
-            # curvature is about the slope; towards stronger penalties the slope hardly changes for long.
+            # In log strengths: if the penalty is too strong, the slope of the loss decreases with the strength, so its
+            # curvature is about the slope; towards stronger penalties the slope hardly changes for a long way.
             steep = STEEP * np.maximum(-downhill, 0.0).max(initial=0.0)
             direction = direction / max(self.relative_second_derivative * abs(state.value) + steep, 1e-300)
         largest = float(np.abs(direction).max(initial=0.0))
@@ -206,14 +206,14 @@ class Descent:
         return _where(free, q.astype(np.float64, copy=False))
 
     def _by_metric(self, v: Vector) -> Vector:
-        """In the precision of ``v``."""
+        """Apply the metric, in the precision of ``v``."""
         if self.metric is None:
             return v
         found: Vector = self.metric(v) if callable(self.metric) else v / self.metric
         return found.astype(v.dtype, copy=False)
 
     def _conjugate(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
-        """Polak-Ribiere, restarted where it would go uphill, scaled by the curvature along the last step."""
+        """Polak-Ribiere, restarted if it would go uphill, scaled by the curvature along the last step."""
         if not len(state.moves):
             return downhill
         move, change = state.moves[-1], state.changes[-1]
@@ -225,7 +225,7 @@ class Descent:
 
 
 def _plus_multiple(total: Vector, factor: float, v: Vector) -> Vector:
-    """total + factor v, in place: one pass over memory where numpy would take two."""
+    """total + factor v, in place: one pass over memory instead of numpy's two."""
     axpy: Any = saxpy if total.dtype == np.float32 else daxpy
     summed: Vector = axpy(v, total, a=factor)
     return summed
@@ -236,10 +236,10 @@ def _where(free: NDArray[np.bool_] | None, v: Vector) -> Vector:
 
 
 def _by_cubic(state: DescentState, secant: Vector) -> Vector:
-    """The step to the least value of the cubic through the last two points and slopes, in one dimension.
+    """The step to the minimum of the cubic through the last two points and slopes, in one dimension.
 
-    A secant of the slopes does not use the values, and a criterion that first falls steadily and then turns deceives it. Near
-    it stays all the same: the values may be noisy.
+    A secant of the slopes ignores the values and is misled by a criterion that first decreases steadily and then turns. The
+    step stays close to it nevertheless: the values may be noisy.
     """
     move, change = float(state.moves[-1][0]), float(state.changes[-1][0])
     after = float(state.gradient[0])

@@ -1,14 +1,14 @@
-"""How far a fit is from its optimum.
+"""The distance of a fit from its optimum.
 
 For a convex loss with strengths S and the gradient g of the penalised objective f,
 
     f(w) - f* <= 1/2 g' S^-1 g,
 
-because f less 1/2 w' S w is convex. It is the Fenchel duality gap at the dual point that the model's own expectations give.
-Weights that are not penalised have no part in it: the bound holds once f is minimised over them, since minimising some
-variables out leaves a convex function convex. With an intercept that is off, the bound over the rest is worthless.
+because f less 1/2 w' S w is convex. It is the Fenchel duality gap at the dual point given by the model's own expectations.
+Unpenalised weights do not enter: the bound holds once f is minimised over them, since partial minimisation of a convex
+function leaves it convex. If an intercept is not optimal, the bound over the other weights is useless.
 
-Where the loss is not convex the same number is an estimate.
+If the loss is not convex, the same number is an estimate.
 """
 
 from typing import NamedTuple
@@ -19,10 +19,10 @@ from tikhon.objective import Vector
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import EPSILON, Penalised, Point
 
-FREE_SHARE = 0.01  # of the bound: unpenalised weights that could gain no more than this are at their best
-# Newton steps of the unpenalised weights, their linear solves, and how often a step is halved.
+FREE_SHARE = 0.01  # of the bound: unpenalised weights that could gain no more than this count as optimal
+# Newton steps on the unpenalised weights, the products and accuracy of their linear solves, and step halvings.
 FREE_STEPS, FREE_PRODUCTS, FREE_ACCURACY, FREE_HALVINGS = 10, 20, 0.1, 8
-ROUNDING = 1e-13  # residuals below are rounding
+ROUNDING = 1e-13  # residuals below are rounding error
 SHARPENING_PRODUCTS = 25
 UNSURE_PRODUCTS, UNSURE_MARGIN = 12, 2.0  # with unpenalised weights
 
@@ -36,14 +36,14 @@ class Certificate(NamedTuple):
 
 
 def reached(found: Certificate, tol: float) -> str:
-    """The reason of a fit that is done."""
+    """The reason of a converged fit."""
     return f"relative gap {'at most' if found.is_bound else 'about'} {found.gap:.1e} <= {tol:.1e}"
 
 
 def certified(problem: Penalised, point: Point, free_diagonal: Vector | None = None) -> Certificate:
-    """The gap at this point, or at one with the unpenalised weights nearer to their best.
+    """The gap at this point, or at one whose unpenalised weights are closer to their optimum.
 
-    ``free_diagonal`` approximates the diagonal of the Hessian of the unpenalised weights, to precondition with; default: the
+    ``free_diagonal`` approximates the diagonal of the Hessian of the unpenalised weights, for preconditioning; default: the
     diagonal at this point.
     """
     if not problem.has_unpenalised:
@@ -55,7 +55,7 @@ def certified(problem: Penalised, point: Point, free_diagonal: Vector | None = N
 
 
 def _free_minimised(problem: Penalised, point: Point, free_diagonal: Vector) -> tuple[Point, bool]:
-    """Newton steps of the unpenalised weights alone until what they could still gain is a small share of the bound."""
+    """Newton steps on the unpenalised weights alone until their possible gain is a small share of the bound."""
     free = problem.unpenalised
 
     def precondition(v: Vector) -> Vector:
@@ -86,7 +86,7 @@ def _free_minimised(problem: Penalised, point: Point, free_diagonal: Vector) -> 
 
 
 def _lower(problem: Penalised, point: Point, step: Vector) -> Point | None:
-    """The first of the points a whole step, a half, a quarter ... ahead with a lower value."""
+    """The first point with a lower value after a whole step, a half, a quarter ..., or None."""
     for halvings in range(FREE_HALVINGS):
         moved = problem.at(problem.project(point.weights - 0.5**halvings * step))
         if moved.value < point.value:
@@ -95,17 +95,17 @@ def _lower(problem: Penalised, point: Point, step: Vector) -> Point | None:
 
 
 def sharpened(problem: Penalised, point: Point, enough: float) -> float:
-    """A closer estimate of the relative gap than the bound, where strengths are small compared with the curvature.
+    """A sharper estimate of the relative gap than the bound, for strengths that are small compared with the curvature.
 
     1/2 g' (H + S)^-1 g, the gain of a Newton step, is estimated from above by conjugate gradients preconditioned by S:
     the smallest eigenvalue is then 1 or larger, and the Gauss-Radau rule with a node at 1 (Golub, Meurant 1994; in the
     recurrence of Meurant, Tichy 2013) bounds what further steps would add. Without a step it is the bound 1/2 g' S^-1 g.
-    Ends early where the estimate falls to ``enough``, or can no longer do so. With unpenalised weights the eigenvalue is not
-    known: then the estimate is doubled, and believed after some products only.
+    Stops when the estimate falls to ``enough`` or can no longer do so. With unpenalised weights the eigenvalue is not known:
+    then the estimate is doubled, and used only after some products.
     """
     product = problem.hessian_at(point.weights)
     scale = problem.strength
-    if problem.has_unpenalised:  # which have no strength to precondition by
+    if problem.has_unpenalised:  # they have no strength to precondition with
         scale = np.where(problem.unpenalised, problem.diagonal(point.weights), scale)
     r = point.gradient.copy()
     z = r / scale

@@ -1,4 +1,4 @@
-"""Hessian-vector products the three ways of Do, Foo, Ng 2008, section 4.2."""
+"""Hessian-vector products in the three ways of Do, Foo, Ng 2008, section 4.2."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ HessianMethod: TypeAlias = Literal["analytic", "finite", "complex"]
 
 
 class LossGradient(Protocol):
-    """The least that a model of your own must offer."""
+    """The minimal interface of a user's own model."""
 
     @property
     def n_weights(self) -> int: ...
@@ -24,7 +24,7 @@ class LossGradient(Protocol):
 
 
 def finite_difference_hessian(objective: LossGradient, weights: Vector) -> Product:
-    """(g(w + r v) - g(w - r v)) / 2r: equation (7), made symmetric. Two gradients a product; about nine digits."""
+    """(g(w + r v) - g(w - r v)) / 2r: equation (7), made symmetric. Two gradients per product; about nine digits."""
     base = max(1.0, float(np.linalg.norm(weights)))
 
     def product(v: Vector) -> Vector:
@@ -39,7 +39,7 @@ def finite_difference_hessian(objective: LossGradient, weights: Vector) -> Produ
 
 
 def complex_step_hessian(objective: LossGradient, weights: Vector) -> Product:
-    """Im g(w + i r v) / r: equation (8). One complex gradient a product; nothing cancels, so r can be tiny."""
+    """Im g(w + i r v) / r: equation (8). One complex gradient per product; no cancellation, so r can be tiny."""
 
     def product(v: Vector) -> Vector:
         norm = float(np.linalg.norm(v))
@@ -66,7 +66,7 @@ HESSIANS: dict[HessianMethod, Callable[[Any, Vector], Product]] = {
 
 @dataclass(frozen=True, eq=False)
 class WithHessian:
-    """An objective made of a loss and gradient, with Hessian products by differences or complex steps."""
+    """An objective made from a loss and gradient, with Hessian products by finite differences or complex steps."""
 
     model: LossGradient
     method: HessianMethod
@@ -91,7 +91,7 @@ class WithHessian:
 
 
 def with_hessian(model: LossGradient, method: Literal["finite", "complex"] = "finite") -> WithHessian:
-    """Make a full objective of a model that only has ``loss_gradient``.
+    """Make a full objective from a model that only has ``loss_gradient``.
 
     "complex" is exact to rounding but needs a ``loss_gradient`` that accepts complex weights.
     """

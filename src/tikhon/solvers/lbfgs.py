@@ -1,4 +1,4 @@
-"""L-BFGS, where gradients alone take fewer passes than Hessian products: rough fits of sparse data, large chains, RNA."""
+"""L-BFGS, if gradients alone take fewer passes than Hessian products: low-accuracy fits of sparse data, large chains, RNA."""
 
 from dataclasses import dataclass, replace
 
@@ -10,20 +10,20 @@ from tikhon.solvers.descent import Descent, DescentState
 from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached, sharpened
 from tikhon.solvers.penalised import EPSILON, Penalised, Point, penalised
 
-LOOK_BACK, STAGNANT = 10, 0.1  # iterations in which a value that falls by this share of the tolerance hardly falls
+LOOK_BACK, STAGNANT = 10, 0.1  # stagnation: over this many iterations the value falls by less than this share of tol
 DIAGONAL_POWER = 0.25  # 0: all weights have the largest curvature, in units of their strengths; 1: their own
-AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
-ROUGH = 0.3  # relative gap from which a sketch of the Hessian serves
-FRESH = 8  # iterations that it serves for
-SINGLE_RANGE = 1e-25, 1e25  # of the metric: pairs of vectors then are far from the limits of single precision
+AGAIN = 0.5  # of the bound when the unpenalised weights were last checked
+ROUGH = 0.3  # relative gap from which a sketch of the Hessian is used
+FRESH = 8  # iterations before the sketch is renewed
+SINGLE_RANGE = 1e-25, 1e25  # allowed range of the metric: stored pairs then stay within the range of single precision
 
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS:
-    """Limited-memory quasi-Newton; its first guess of the Hessian lies between the diagonal and its largest entry.
+    """Limited-memory quasi-Newton; the entries of its initial Hessian lie between the diagonal and its largest entry.
 
-    The diagonal at the start tells what the data say of each weight there, and of rare columns they say more further on.
-    Text and chains take far fewer passes so than with the diagonal itself.
+    The diagonal at the start underestimates the curvature that rare columns will have later. On text and chains this takes
+    far fewer passes than the diagonal itself.
     """
 
     tol: float = 1e-8  # relative gap
@@ -39,7 +39,7 @@ class LBFGS:
         guess = _first_guess(problem, weights)
         if hints_of(objective).hessian_sketch is None:
             return _Run(problem, guess, self.memory).minimise(weights, tol, self.max_iter)
-        if start is None:  # far away the Hessian is another one
+        if start is None:  # far from the optimum the Hessian differs
             fit = _Run(problem, guess, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)
             if tol >= ROUGH or fit.status == "max_iter":
                 return fit
@@ -60,15 +60,15 @@ class LBFGS:
 
 @dataclass(frozen=True, eq=False)
 class _Guess:
-    """What is known of the Hessian before any step. It is alive during the whole fit: no more vectors than needed."""
+    """What is known of the Hessian before the first step. It lives for the whole fit: no more vectors than needed."""
 
     metric: Vector | Product
     free_diagonal: Vector  # of the unpenalised weights
-    single: bool  # does single precision hold the pairs of vectors?
+    single: bool  # can the pairs be stored in single precision?
 
 
 def _first_guess(problem: Penalised, weights: Vector) -> _Guess:
-    """The metric is in units of the strengths, so that neither units of columns nor strengths that are far apart matter."""
+    """The metric is in units of the strengths, so that the units of columns and widely differing strengths do not matter."""
     diagonal = problem.diagonal(weights)
     unit = np.where(problem.unpenalised, diagonal, problem.strength)
     relative = diagonal / unit
@@ -79,7 +79,7 @@ def _first_guess(problem: Penalised, weights: Vector) -> _Guess:
 
 
 class _Run:
-    """One descent, and the rules that end it."""
+    """One descent with its stopping rules."""
 
     def __init__(self, problem: Penalised, guess: _Guess, memory: int) -> None:
         self._problem, self._free_diagonal = problem, guess.free_diagonal
@@ -101,12 +101,12 @@ class _Run:
             point = Point(state.x, loss, state.value, state.gradient)
             bound = problem.gap_bound(point)
             if bound <= tol and problem.has_penalised and bound <= AGAIN * asked:
-                # The unpenalised weights are looked at when the rest is done, and then not at every step.
+                # The unpenalised weights are checked when all others have converged, and then not at every step.
                 found = certified(problem, point, self._free_diagonal)
                 if found.gap <= tol:
                     return self._ended(found, n_iter, "converged", reached(found, tol))
                 asked = bound
-                if found.point is not point:  # go on with the unpenalised weights at their best
+                if found.point is not point:  # continue with the unpenalised weights at their optimum
                     loss = found.point.loss
                     state = descent.rebase(state, found.point.value, found.point.gradient, found.point.weights)
                     continue
@@ -115,17 +115,17 @@ class _Run:
                 found = Certificate(point, bound, problem.objective.is_convex)
                 return self._ended(found, n_iter, "converged", f"residual {residual:.1e}: rounding")
             if len(values) > next_look and values[-1 - LOOK_BACK] - value <= STAGNANT * tol * abs(value):
-                # The bound may be far too large where strengths are small: look closer before going on for long.
+                # The bound may be far too large if strengths are small: sharpen it before continuing for long.
                 gap = self._estimate(point, state, tol)
                 if gap <= tol:
                     reason = f"estimated relative gap {gap:.1e} <= {tol:.1e}; the bound, {bound:.1e}, is loose"
                     return self._ended(Certificate(point, gap, False), n_iter, "converged", reason)
                 next_look = 2 * len(values)
-            # Where the value no longer falls in double precision, no line search can go on.
+            # If the value no longer decreases in double precision, no line search can continue.
             n_flat = n_flat + 1 if abs(before - value) <= 4.0 * EPSILON * abs(value) else 0
             if state.stalled or n_flat >= 20:
                 found = Certificate(point, bound, problem.objective.is_convex)
-                return self._ended(found, n_iter, "stalled", f"the value no longer falls; relative gap {bound:.1e}")
+                return self._ended(found, n_iter, "stalled", f"the value no longer decreases; relative gap {bound:.1e}")
             if n_iter >= max_iter:
                 found = Certificate(point, bound, problem.objective.is_convex)
                 return self._ended(
@@ -134,13 +134,13 @@ class _Run:
             n_iter += 1
 
     def _estimate(self, point: Point, state: DescentState, tol: float) -> float:
-        """A closer look at the gap; without any penalty what the quasi-Newton step promises is all that is known."""
+        """A sharper estimate of the gap; without any penalty, the decrease predicted by the quasi-Newton step."""
         if self._problem.has_penalised:
             return sharpened(self._problem, point, tol)
         return self._problem.relative(-float(state.gradient @ state.direction), point.value)
 
     def _ended(self, found: Certificate, n_iter: int, status: FitStatus, reason: str) -> FitResult:
         point, problem = found.point, self._problem
-        if problem.flat.exist:  # the metric moves along flat directions
+        if problem.flat.exist:  # the metric moves weights along flat directions
             point = problem.at(problem.project(point.weights))
         return problem.result(point, n_iter, status, reason, gap=found.gap, gap_is_bound=found.is_bound)

@@ -10,16 +10,16 @@ from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached
 from tikhon.solvers.penalised import EPSILON, Penalised, Point, damped, penalised
 
-SUFFICIENT = 1e-4  # of the decrease that the slope promises (Armijo)
-REUSE_BELOW = 0.1  # a step that cut the gradient this much shows that the old factor is still good
+SUFFICIENT = 1e-4  # share of the decrease predicted by the slope (Armijo)
+REUSE_BELOW = 0.1  # a step that reduces the gradient by this much shows that the old factor is still good
 SMALLEST_STEP = 2.0**-30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Newton:
-    """Steps -(H + diag(s))^-1 g with backtracking; a factor is used again while it still cuts the gradient tenfold.
+    """Steps -(H + diag(s))^-1 g with backtracking; a factor is reused while it still reduces the gradient tenfold.
 
-    Where the Hessian is not positive definite (a loss that is not convex) a multiple of its largest diagonal entry is added.
+    If the Hessian is not positive definite (a non-convex loss), a multiple of its largest diagonal entry is added.
     """
 
     tol: float = 1e-16  # relative gap
@@ -30,7 +30,7 @@ class Newton:
     ) -> FitResult:
         if not isinstance(objective, Factorable):
             raise MissingCapability(
-                f"{type(objective).__name__} has no 'factorise': use the solver 'newton-cg' or 'lbfgs'"
+                f"{type(objective).__name__} has no 'factorise': choose the solver 'newton-cg' or 'lbfgs'"
             )
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
@@ -43,14 +43,14 @@ class Newton:
             if residual <= ROUNDING:
                 reason = f"residual {residual:.1e}: rounding"
                 return _ended(problem, Certificate(point, bound, objective.is_convex), n_iter, "converged", reason)
-            if solve is None and bound <= tol and problem.has_penalised:  # as at a warm start: no factor is needed
+            if solve is None and bound <= tol and problem.has_penalised:  # as at a warm start: no factor needed
                 found = certified(problem, point)
                 if found.gap <= tol and found.is_bound:
                     return _ended(problem, found, n_iter, "converged", reached(found, tol))
             if solve is None:
                 solve, fresh = damped(objective.factorise, problem, point.weights), True
             direction = problem.project(-solve(point.gradient))
-            # What a Newton step promises is a close estimate of the gap, the unpenalised weights included.
+            # The decrease predicted by a Newton step is a sharp estimate of the gap, unpenalised weights included.
             promised = problem.relative(-0.5 * float(point.gradient @ direction), point.value)
             if 0.0 <= promised <= tol:
                 is_bound = objective.is_convex and problem.has_penalised and bound <= tol
@@ -61,7 +61,7 @@ class Newton:
                 return _ended(problem, Certificate(point, promised, False), n_iter, "max_iter", reason)
             step = line_search(problem, point.weights, point.value, point.gradient, direction)
             if step is None and not fresh:
-                solve = None  # the old factor no longer fits: try a new one here
+                solve = None  # the old factor is no longer accurate: compute a new one here
                 continue
             if step is None:
                 status, reason = _end_of_precision(point, promised, direction)
@@ -78,14 +78,14 @@ def _ended(problem: Penalised, found: Certificate, n_iter: int, status: FitStatu
 
 
 def line_search(problem: Penalised, weights: Vector, value: float, gradient: Vector, direction: Vector) -> Point | None:
-    """The first of the steps 1, 1/2, 1/4 ... with sufficient decrease; None where there is none.
+    """The first of the steps 1, 1/2, 1/4 ... with sufficient decrease; None if there is none.
 
-    Below rounding of the value, a smaller gradient is the better witness.
+    If the change of the value is within rounding error, the gradient must decrease instead.
     """
     slope = float(gradient @ direction)
     if not slope < 0:
         return None
-    # Losses of single rows are differences of numbers that do not get smaller as the fit gets better.
+    # Losses of single rows are differences of numbers that do not shrink as the fit improves.
     rounding = EPSILON * max(abs(value), abs(problem.measure.baseline_loss))
     step = 1.0
     while step >= SMALLEST_STEP:

@@ -12,16 +12,16 @@ from tikhon.solvers.penalised import EPSILON, Penalised, penalised
 # How the trust region moves with the ratio of actual to predicted decrease (the usual constants; Lin, More 1999).
 ACCEPT, POOR, GOOD = 1e-4, 0.25, 0.75
 
-AGAIN = 0.5  # of the bound when unpenalised weights were last looked at
-REUSE_BELOW = 0.2  # a step that cut the gradient this much leaves the preconditioner good enough for the next
+AGAIN = 0.5  # of the bound when the unpenalised weights were last checked
+REUSE_BELOW = 0.2  # after a step that reduces the gradient by this much, the preconditioner is reused
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonCG:
-    """Steihaug's conjugate gradients inside a trust region, preconditioned as the objective offers.
+    """Steihaug's conjugate gradients inside a trust region, with the objective's preconditioner.
 
-    Each Newton system is solved only as well as the progress deserves: to a relative residual of
-    min(0.1, sqrt(residual)), which keeps the convergence superlinear.
+    Each Newton system is solved only as accurately as useful: to a relative residual of
+    min(0.1, sqrt(residual)), which preserves superlinear convergence.
     """
 
     tol: float = 1e-16  # relative gap
@@ -62,7 +62,7 @@ class NewtonCG:
             if precondition is None:
                 precondition = problem.preconditioner(point.weights)
             n_iter += 1
-            # Not more accurate than the last digit that is asked for: gaps are squares of gradients.
+            # No more accurate than the requested tolerance: gaps are squares of gradients.
             accuracy = max(min(0.1, np.sqrt(residual)), 0.3 * np.sqrt(tol / bound) if bound > 0.0 else 0.0)
             step = _truncated(problem, (product, precondition), point.gradient, radius, accuracy, self.max_products)
             new = problem.at(point.weights + step.move)
@@ -80,10 +80,10 @@ class NewtonCG:
             promised = problem.relative(step.predicted, point.value)
             if ratio > ACCEPT:
                 if np.linalg.norm(new.gradient) > REUSE_BELOW * np.linalg.norm(point.gradient):
-                    precondition = None  # far from the end the curvature still changes
+                    precondition = None  # far from the optimum the curvature still changes
                 point, product = new._replace(weights=problem.project(new.weights)), None
                 if promised <= tol and ratio > GOOD and step.solved:
-                    # The step gained what was promised: what is left is less than that.
+                    # The step gained what was predicted: what remains is less than that.
                     found = Certificate(point, promised, False)
                     return ended(found, "converged", f"a Newton step gained {promised:.1e} of the value, <= {tol:.1e}")
             elif in_the_noise:
@@ -100,13 +100,13 @@ class _Truncated:
     size: float  # in the norm of the preconditioner
     predicted: float  # decrease of the quadratic model
     at_boundary: bool
-    solved: bool  # to the accuracy asked for
+    solved: bool  # to the requested accuracy
 
 
 def _truncated(
     problem: Penalised, at_point: tuple[Product, Product], gradient: Vector, radius: float, accuracy: float, most: int
 ) -> _Truncated:
-    """Minimise the quadratic model within the trust region, roughly (Steihaug 1983), preconditioned by M.
+    """Approximately minimise the quadratic model within the trust region (Steihaug 1983), preconditioned by M.
 
     The region is ||d||_M <= radius. M-inner products of the iterates follow by recurrence.
     """
@@ -125,7 +125,7 @@ def _truncated(
         step = rho / curvature if curvature > 0 else np.inf
         beyond = move_move + 2 * step * move_direction + step**2 * direction_direction if np.isfinite(step) else np.inf
         if beyond >= radius**2:
-            if not np.isfinite(radius):  # negative curvature in the first region: a gradient step opens it
+            if not np.isfinite(radius):  # negative curvature in the first region: a gradient step sets its radius
                 step = 1.0 / np.sqrt(direction_direction)
             else:
                 root = np.sqrt(move_direction**2 + direction_direction * (radius**2 - move_move))

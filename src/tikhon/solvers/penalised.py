@@ -1,4 +1,4 @@
-"""The inner problem, loss + 1/2 sum strength w^2, and what all solvers need to know about it."""
+"""The inner problem, loss + 1/2 sum strength w^2, and what all solvers need from it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from tikhon.objective import Hints, Matrix, Objective, Product, Vector, hints_of
 from tikhon.results import FitResult, FitStatus
 
 FLAT_STRENGTH = 1e-9  # of the mean curvature: lifts flat directions in factorisations; they are projected out anyway
-FALLBACK_STRENGTH = 1e-6  # of the mean curvature: on unpenalised weights whose flat directions are too many to find
+FALLBACK_STRENGTH = 1e-6  # of the mean curvature: for unpenalised weights too many to find their flat directions
 TRIFLE = 1e-8  # of the largest curvature: makes a sketch of the Hessian positive definite
 FIRST_DAMPING = 1e-12  # of the largest curvature
-LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding
-LITTLE, MOST_RESIZED = 0.02, 0.8  # of the weights: what is not worth a move, and what a parabola may be trusted with
-LEAST_VALUE = 1e-6  # of the loss at the baseline: where the penalised loss is less, gaps are relative to the baseline
+LEAST_SIGNAL = 1e-9  # of the gradient at zero weights: less at the baseline is rounding error
+LITTLE, MOST_RESIZED = 0.02, 0.8  # share of the weights: moves below do not pay; limit on the moves
+LEAST_VALUE = 1e-6  # of the loss at the baseline: if the penalised loss is less, gaps are relative to the baseline
 EPSILON = float(np.finfo(float).eps)
 
 Factor = TypeVar("Factor")
@@ -30,11 +30,11 @@ _structures: "WeakKeyDictionary[Objective, _Structure]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """How large a gradient is: its norm, in units of the weights where these are far apart, and beside a scale."""
+    """The size of a gradient: its norm, in units of the weights if these differ widely, and relative to a scale."""
 
     units: Vector | None
     scale: float = 1.0
-    baseline_loss: float = 0.0  # of the best constant prediction
+    baseline_loss: float = 0.0  # at the best constant prediction
 
     def norm(self, gradient: Vector) -> float:
         return float(np.linalg.norm(gradient if self.units is None else gradient / self.units))
@@ -44,15 +44,15 @@ class Measure:
 
 
 def gradient_measure(objective: Objective) -> Measure:
-    """Measures gradients by the loss gradient at the best constant prediction.
+    """Measures gradients relative to the loss gradient at the best constant prediction.
 
-    It does not depend on where a solver starts, so a warm start that is good enough is seen to be (scikit-learn issue
-    6524 tells what happens otherwise); nor on the strengths, since penalised weights are 0 there; nor on a shift of
-    columns or targets, which would drown the rest at zero weights.
+    It does not depend on where a solver starts, so that an accurate warm start is recognised (scikit-learn issue
+    6524 shows what happens otherwise); nor on the strengths, since penalised weights are 0 there; nor on a shift of
+    columns or targets, which would dominate the gradient at zero weights.
     """
     try:
         measure = _measures.get(objective)
-    except TypeError:  # an objective that cannot be hashed: computed anew each time
+    except TypeError:  # an objective that is not hashable: computed each time
         return _gradient_measure(objective)
     if measure is None:
         measure = _measures[objective] = _gradient_measure(objective)
@@ -68,17 +68,17 @@ def _gradient_measure(objective: Objective) -> Measure:
 
 
 def baseline(objective: Objective) -> Vector:
-    """The weights of the best constant prediction, zeros where an objective does not tell: where fits start."""
+    """The weights of the best constant prediction, or zeros if an objective does not provide them: where fits start."""
     known = hints_of(objective).baseline
     return np.zeros(objective.n_weights) if known is None else known()
 
 
 @dataclass(frozen=True, eq=False)
 class FlatDirections:
-    """An orthonormal basis of the flat directions, of the weights that they move: next to none of many."""
+    """An orthonormal basis of the flat directions, over the weights that they involve: usually very few."""
 
     moved: NDArray[np.intp]
-    basis: Matrix  # a row for each of them
+    basis: Matrix  # one row for each of these weights
 
     @property
     def exist(self) -> bool:
@@ -96,7 +96,7 @@ def _flat_directions(basis: Matrix) -> FlatDirections:
 
 
 class Point(NamedTuple):
-    """Weights with all that one pass over the data tells about them."""
+    """Weights with the results of one pass over the data."""
 
     weights: Vector
     loss: float  # without the penalty
@@ -106,7 +106,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Work:
-    """What a fit has cost so far."""
+    """The cost of a fit so far."""
 
     n_passes: int = 0  # evaluations of the loss and its gradient
     n_products: int = 0  # Hessian-vector products
@@ -120,7 +120,7 @@ class Penalised:
     strength: Vector
     flat: FlatDirections
     measure: Measure
-    lift: Vector  # a trifle on unpenalised weights where some directions are flat, so that a factor exists
+    lift: Vector  # a tiny strength on unpenalised weights if some directions are flat, so that a factor exists
     work: Work = field(default_factory=Work)
 
     @property
@@ -138,11 +138,11 @@ class Penalised:
 
     @cached_property
     def has_penalised(self) -> bool:
-        """Without a penalty there is no bound of the gap."""
+        """Without a penalty the gap has no bound."""
         return not bool(self.unpenalised.all())
 
     def relative(self, gap: float, value: float) -> float:
-        """A gap in units of the penalised loss, or of a share of the baseline's where that is next to nothing."""
+        """A gap relative to the penalised loss, or to a share of the baseline's if that is negligible."""
         return gap / max(abs(value), LEAST_VALUE * abs(self.measure.baseline_loss), 1e-300)
 
     def gap_bound(self, point: Point) -> float:
@@ -176,15 +176,15 @@ class Penalised:
         loss, gradient = self.objective.loss_gradient(weights)
         pull = self.strength * weights
         value = float(loss + 0.5 * (pull @ weights))
-        pull += gradient  # in place: weights may be many
+        pull += gradient  # in place: there may be many weights
         return float(loss), value, self.project(pull)
 
     def project(self, v: Vector) -> Vector:
-        """Take the flat directions out of a vector."""
+        """Project the flat directions out of a vector."""
         return self.flat.taken_out(v) if self.flat.exist else v
 
     def diagonal(self, weights: Vector) -> Vector:
-        """The diagonal of the penalised Hessian, or the strengths alone where the objective does not tell its own."""
+        """The diagonal of the penalised Hessian, or the strengths alone if the objective does not provide its own."""
         diagonal = self.strength
         if self.hints.hessian_diagonal is not None:
             diagonal = diagonal + self.hints.hessian_diagonal(weights)
@@ -207,17 +207,17 @@ class Penalised:
         return lambda v: self.project(v / diagonal)
 
     def lifted(self) -> Vector:
-        """Strengths with which a factor exists."""
+        """Strengths for which a factor exists."""
         return self.strength + self.lift if self.flat.exist else self.strength
 
     def starting(self, start: Vector | None) -> Vector:
-        """Where to begin: the start given or the baseline, without the flat directions."""
+        """The starting point: the given one or the baseline, without the flat directions."""
         return self.project(baseline(self.objective) if start is None else start)
 
     def resized(self, weights: Vector) -> Vector:
-        """One Newton step along the penalised weights themselves: to other strengths all of them first shrink or grow.
+        """One Newton step along the penalised weights themselves: at new strengths they first all shrink or grow.
 
-        It takes one Hessian product, and saves a gradient method many of its first steps.
+        It takes one Hessian product and saves a gradient method many of its first steps.
         """
         ray = np.where(self.strength > 0.0, weights, 0.0)
         slope = float(self.value_gradient(weights)[2] @ ray)
@@ -237,7 +237,7 @@ class Penalised:
 
 
 def penalised(objective: Objective, strength: Vector) -> Penalised:
-    """Find the flat directions and the scale; unpenalised weights too many to analyse get a trifling strength."""
+    """Find the flat directions and the scale; too many unpenalised weights to analyse get a tiny strength."""
     structure = _structure(objective, strength == 0.0)
     if structure.held is not None:
         strength = strength + structure.held
@@ -246,19 +246,19 @@ def penalised(objective: Objective, strength: Vector) -> Penalised:
 
 @dataclass(frozen=True, eq=False)
 class _Structure:
-    """What depends on which weights are unpenalised, and on nothing else."""
+    """What depends only on which weights are unpenalised."""
 
     unpenalised: NDArray[np.bool_]
     flat: FlatDirections
     lift: Vector
-    held: Vector | None  # what keeps unpenalised weights in place where they are too many to analyse
+    held: Vector | None  # strength on unpenalised weights, if they are too many to analyse
 
 
 def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
-    """Kept for each objective: all fits of a tuning ask the same."""
+    """Cached for each objective: all fits of a tuning request the same."""
     try:
         known = _structures.get(objective)
-    except TypeError:  # an objective that cannot be hashed: computed anew each time
+    except TypeError:  # an objective that is not hashable: computed each time
         return _analysed(objective, unpenalised)
     if known is None or not np.array_equal(known.unpenalised, unpenalised):
         known = _structures[objective] = _analysed(objective, unpenalised)
@@ -280,7 +280,7 @@ def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structur
 
 
 def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: float) -> Vector:
-    """A small multiple of the mean curvature of the unpenalised weights, on them only."""
+    """A small multiple of the mean curvature, on the unpenalised weights only."""
     diagonal = hints_of(objective).hessian_diagonal
     curvature = np.ones(objective.n_weights) if diagonal is None else diagonal(np.zeros(objective.n_weights))
     mean = float(curvature[unpenalised].mean())
@@ -288,9 +288,9 @@ def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: floa
 
 
 def damped(factorise: Callable[[Vector, Vector], Factor], problem: Penalised, weights: Vector) -> Factor:
-    """What ``factorise`` makes of weights and the problem's strengths, with the least damping for which there is one.
+    """``factorise`` applied to weights and the problem's strengths, with the least damping for which a factor exists.
 
-    A loss that is not convex, and rounding, leave matrices that are not positive definite.
+    Non-convex losses and rounding errors lead to matrices that are not positive definite.
     """
     strength = problem.lifted()
     try:

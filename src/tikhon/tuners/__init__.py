@@ -38,7 +38,7 @@ __all__ = [
 
 
 def make_tuner(tuner: str | Tuner | None) -> Tuner:
-    """A tuner from its name, None for strengths as given, or the tuner itself."""
+    """A tuner from its name, None for given strengths, or a tuner itself."""
     if tuner is None:
         return Fixed()
     if isinstance(tuner, str):

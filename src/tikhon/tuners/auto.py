@@ -1,4 +1,4 @@
-"""The tuner that chooses a tuner, by the sizes of the problem and nothing else."""
+"""The tuner that chooses a tuner from the sizes of the problem alone."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,35 +12,35 @@ from tikhon.tuners.base import Problem, Splits, Tuner
 from tikhon.tuners.gradient import Gradient
 from tikhon.tuners.loo import LeaveOneOut
 
-MOST_PRODUCTS = 160.0  # Hessian products that leverages may be worth: above, inexact solves on a hold-out are faster
-FEW_ROWS, ROWS_PER_WEIGHT = 1000, 4  # fewer of both, and one Newton step no longer tells well what a row's absence does
+MOST_PRODUCTS = 160.0  # limit on the cost of leverages: above, inexact solves on a hold-out are faster
+FEW_ROWS, ROWS_PER_WEIGHT = 1000, 4  # below both, one Newton step approximates leaving a row out poorly
 TOL = 2e-3
-PRIOR_DEVIATION = 3.0  # of the common log strength around the natural one: about its spread over the LIBSVM sets
-# Deviations of the Cauchy priors of log strengths around the common one: of likelihoods, and of least squares.
+PRIOR_DEVIATION = 3.0  # of the common log strength around the natural one: about its spread over the LIBSVM data sets
+# Scales of the Cauchy priors of log strengths around the common one, for likelihoods and for least squares.
 POOLING, POOLING_OF_SQUARES = 0.35, 1.5
-# Parts of what chance may gain at which the descent ends: the smaller, the cheaper an evaluation. Small gains add up.
+# The least gain as a share of sampling noise: smaller where evaluations are cheap, since small gains add up.
 CHANCE_OF_HOLDOUT, CHANCE_OF_FOLDS, CHANCE_OF_ROWS = 0.5, 0.25, 0.05
-MANY_ROWS = 5000  # from which one hold-out of a fifth tells as much as five folds, at a fifth of their price
+MANY_ROWS = 5000  # from here on, one hold-out of a fifth is as informative as five folds, at a fifth of the cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Tuner):
-    """Leave-one-out where the Hessian is cheap to factorise, else held-out loss by inexact gradients.
+    """Leave-one-out if the Hessian is cheap to factorise, else held-out loss by inexact gradients.
 
-    Both learn the best common strength first, and then one strength per group, drawn to the common one: groups depart from
-    it only as far as the rows speak for it (``tikhon.tuners.pooling``). ``tuning_.extras["pooling"]`` says how far each did
-    and why not further. The choice depends on the number of rows, weights and non-zeros only; ``tuning_.notes`` says what
-    was chosen and why.
-    Where splits are given (``cv`` of an estimator), they are what decides, and leave-one-out is not used.
+    Both first learn the best common strength and then one strength per group, with partial pooling: groups depart from the
+    common strength only as far as the data support (``tikhon.tuners.pooling``). ``tuning_.extras["pooling"]`` reports how far
+    each departed and why not further. The choice depends on the number of rows, weights and non-zeros only;
+    ``tuning_.notes`` reports the choice and the reason.
+    If splits are given (``cv`` of an estimator), they are used, and leave-one-out is not.
 
     Parameters
     ----------
     tol : float or None, default=None
         Converged when the norm of the gradient in the log strengths is at most this share of the loss. None: 2e-3, or
-        where chance explains what a further step would gain.
+        when a further step would gain less than sampling noise.
     max_steps : int, default=100
     checkpoint : str or None, default=None
-        A file that is written after every step, and from which a killed tuning goes on.
+        A file written after every step, from which an interrupted tuning resumes.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Auto(Tuner):
     checkpoint: str | None = None
 
     def splits_for(self, objective: Objective, n_rows: int | None = None) -> Splits:
-        """None where leave-one-out is cheap and close, else folds, or one hold-out of many rows."""
+        """'none' if leave-one-out is cheap and accurate, else folds, or one hold-out if there are many rows."""
         n_rows = n_rows or (objective.n_rows if isinstance(objective, Rows) else 0)
         few = n_rows < FEW_ROWS and n_rows < ROWS_PER_WEIGHT * objective.n_weights
         crowded = few and not hints_of(objective).noise_is_unknown
@@ -72,7 +72,7 @@ class Auto(Tuner):
         return "holdout" if n_rows >= MANY_ROWS else "folds"
 
     def tune(self, problem: Problem) -> TuneResult:
-        """By the pairs of the problem if there are any, else by leave-one-out."""
+        """Use the pairs of the problem if there are any, else leave-one-out."""
         tol, least_gain = (TOL, _least_gain(problem)) if self.tol is None else (self.tol, None)
         pooling = POOLING_OF_SQUARES if hints_of(problem.objective).noise_is_unknown else POOLING
         if problem.pairs:
@@ -93,11 +93,11 @@ class Auto(Tuner):
 
 
 def _least_gain(problem: Problem) -> float | None:
-    """What chance gains, as a share of the loss; None for leave-one-out of least squares, which is cheap and exact.
+    """The gain within sampling noise, as a share of the loss; None for leave-one-out of least squares (cheap and exact).
 
-    A part of: the standard error of the loss, the losses of single rows taken to spread like their mean; and what a
-    strength gains by fitting noise, about 1 in all, here per row and in units of a constant prediction's loss. Further
-    strengths are drawn to the common one, and gain hardly more than that.
+    A share of: the standard error of the loss, taking the standard deviation of the rows' losses to equal their mean; and
+    the gain of one strength from fitting noise, about 1 in total, here per row and relative to the loss of a constant
+    prediction. Further strengths are shrunk towards the common one and hardly add to that.
     """
     noisy = hints_of(problem.objective).noise_is_unknown
     if noisy and not problem.pairs:

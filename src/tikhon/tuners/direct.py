@@ -1,4 +1,4 @@
-"""Direct minimisation of the integrated-out objective: the rival of majorization-minimization in the 2009 paper."""
+"""Direct minimisation of the integrated-out objective: the alternative to majorization-minimization in the 2009 paper."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,30 +18,30 @@ from tikhon.tuners.refit import refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
 
 POLISHED = 1e-22  # relative gap of the last Newton steps
-FIRST_FIT = 1e-2  # relative gap of the fit that a sketch of the Hessian is made at
+FIRST_FIT = 1e-2  # relative gap of the fit at which the Hessian is sketched
 
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Tuner):
     """L-BFGS on loss(w) + sum_j (n_j/2 + alpha) log(1/2 ||w_j||^2 + beta), equation (6), from the best constant prediction.
 
-    The strengths are read off the weights at the end. Models whose passes are expensive (RNA) begin at a rough
-    fit with the strengths of ``start``, and are not polished. A warm start begins at the weights of the last fit instead.
+    The strengths follow from the weights at the end. Models whose passes are expensive (RNA) start from a low-accuracy
+    fit with the strengths of ``start`` and skip the final Newton steps. A warm start uses the weights of the last fit.
 
     Parameters
     ----------
     alpha, beta : float, default=0.0, 1.0
         Shape and rate of the Gamma prior of the strengths.
     start : float, mapping from group name to float, or None, default=None
-        Strengths that scale the first step, or of the rough fit to begin with. None: 1; after a warm start, those that
-        follow from the weights that it begins with.
+        Strengths that scale the first step, or those of the low-accuracy initial fit. None: 1; after a warm start, those
+        that follow from its weights.
     tol : float, default=1e-5
-        Converged when the gradient is so small, relative to that at the best constant prediction.
+        Converged when the norm of the gradient, relative to that at the best constant prediction, is at most this.
     max_steps : int, default=2000
     memory : int, default=10
-        Pairs that L-BFGS remembers.
+        Pairs of vectors that L-BFGS keeps.
     checkpoint : str or None, default=None
-        A file that is written after every step, and from which a killed tuning goes on.
+        A file written after every step, from which an interrupted tuning resumes.
 
     Examples
     --------
@@ -99,11 +99,11 @@ class Direct(Tuner):
             status = "interrupted"
         weights, value = state.x, float(state.value)
         if hints_of(problem.objective).hessian_sketch is None:
-            # Where L-BFGS stops depends on rounding; a few Newton steps take it to the stationary point itself.
+            # Where L-BFGS stops depends on rounding; a few Newton steps reach the stationary point itself.
             polished = NewtonCG(tol=POLISHED, max_iter=20, max_products=200).minimise(integrated, zeros, state.x)
             if polished.value <= value:
                 weights, value = polished.weights, polished.value
-        reason = f"gradient {residual:.1e} of its size at the start, tol is {self.tol:.1e}"
+        reason = f"relative gradient norm {residual:.1e}, tol is {self.tol:.1e}"
         return refit(
             self.name, problem, journal, integrated.strengths(weights), weights, criterion_name="negative log posterior",
             criterion=value, status=status, reason=reason,
@@ -111,9 +111,9 @@ class Direct(Tuner):
         )  # fmt: skip
 
     def _beginning(self, problem: Problem, integrated: IntegratedOut) -> tuple[Vector, Vector | Product]:
-        """The first weights and an approximation of the Hessian.
+        """The initial weights and an approximation of the Hessian.
 
-        Where passes are expensive and there is no warm start: a fit with the first strengths, and a sketch of the Hessian
+        If passes are expensive and there is no warm start: a fit with the initial strengths, and a sketch of the Hessian
         there.
         """
         objective, weights = problem.objective, problem.start

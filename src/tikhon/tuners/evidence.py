@@ -10,32 +10,30 @@ from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.factored_criteria import tune_on_all_data
 from tikhon.tuners.outer_loop import Stopping
 
-SECOND_DERIVATIVE = (
-    3.0  # of the evidence in a log strength: half the weights that the data decide; only the first step relies on it
-)
+SECOND_DERIVATIVE = 3.0  # of the evidence in a log strength: half the degrees of freedom; only affects the first step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Tuner):
     """Maximises the marginal likelihood of the strengths in Laplace's approximation: no hold-out data, no splits.
 
-    Minus its logarithm is loss + 1/2 sum s w^2 + 1/2 log det(H + S) - 1/2 sum log s at the fitted weights; for Ridge the
-    variance of the noise is chosen with the strengths (restricted maximum likelihood). The determinant and its gradient
-    come from the factor that the fit ends with. In place of the weights' number, as in "mm", it counts how many the data
-    decide, so that it does not shrink everything where there are many weights.
+    Its negative logarithm is loss + 1/2 sum s w^2 + 1/2 log det(H + S) - 1/2 sum log s at the fitted weights; for Ridge
+    the noise variance is estimated along with the strengths (restricted maximum likelihood). The determinant and its
+    gradient come from the last factor of the fit. It uses the degrees of freedom instead of the number of weights (as "mm"
+    does), so it does not over-shrink when there are many weights.
 
     Parameters
     ----------
     start : float, mapping from group name to float, or None, default=None
-        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights (the natural
-        strength), set apart by a few updates from rough fits.
+        The initial strengths. None: 3 % of the curvature of the loss in a group's weights (the natural strength),
+        refined by a few updates during a low-accuracy fit.
     bounds : pair of float or None, default=None
-        The strengths to stay within. None: 2^-16 to 2^20 times the natural strengths.
+        Bounds on the strengths. None: 2^-16 to 2^20 times the natural strengths.
     tol : float, default=0.02
-        Converged when the norm of the gradient of the log evidence in the log strengths is not larger.
+        Converged when the norm of the gradient of the log evidence in the log strengths is at most this.
     max_steps : int, default=100
     checkpoint : str or None, default=None
-        A file that is written after every step, and from which a killed tuning goes on.
+        A file written after every step, from which an interrupted tuning resumes.
 
     Examples
     --------

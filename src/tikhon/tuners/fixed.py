@@ -1,4 +1,4 @@
-"""No tuning: strengths as given."""
+"""No tuning: the strengths are given."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,9 +26,9 @@ class Fixed(Tuner):
         if groups.learned.any():
             missing = groups.names[int(np.flatnonzero(groups.learned)[0])]
             raise InputError(
-                f"tuner=None learns nothing, but group {missing!r} has no strength: give it one in `strengths`"
+                f"tuner=None learns no strengths, but group {missing!r} has no strength: set it in `strengths`"
             )
         return refit(
             self.name, problem, Journal.of(self, problem), groups.fixed, problem.start, criterion_name="none", criterion=None,
-            status="converged", reason="strengths as given",
+            status="converged", reason="fixed strengths",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Grid search over one strength, widened at its border and refined around its best."""
+"""Grid search over one strength, widened at its border and refined around its optimum."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from tikhon.tuners.refit import bound_warnings, carried_over, refit
 from tikhon.tuners.settings import check_bounds, check_pairs
 from tikhon.tuners.workers import Mapper, workers
 
-FINE_GAP, LARGE_GAP = 1e-8, 1e-4  # of fits with inner_tol=None
+FINE_GAP, LARGE_GAP = 1e-8, 1e-4  # relative gaps of fits with inner_tol=None
 
 
 def _default_values() -> tuple[float, ...]:
@@ -31,10 +31,10 @@ def _default_values() -> tuple[float, ...]:
 class Grid(Tuner):
     """Tries strengths, one for all learned groups, and keeps the one with the lowest held-out loss.
 
-    Values are tried from the strongest to the weakest, each fit starting where the two before it point. While the best value is
-    at the border, the grid goes on beyond it, within ``bounds``. Then ``refine`` times the gaps on both sides of the
-    best are halved (on the logarithmic scale). With ``one_standard_error`` the strongest value is taken whose mean loss
-    over the folds is within a standard error of the best.
+    Values are tried from the strongest to the weakest; each fit starts from an extrapolation of the two before it. While the
+    best value is at the border, the grid is widened beyond it, within ``bounds``. Then the gaps on both sides of the best
+    value are halved ``refine`` times (on the log scale). With ``one_standard_error``, the strongest value whose mean loss
+    over the folds is within one standard error of the best is chosen.
 
     Parameters
     ----------
@@ -43,15 +43,15 @@ class Grid(Tuner):
     widen : bool, default=True
     refine : int, default=2
     bounds : pair of float, default=(2^-20, 2^20)
-        How far widening may go.
+        Limits on widening.
     one_standard_error : bool, default=False
     extrapolate : bool, default=True
-        Start each fit where the last two point; False: where the nearest one ended.
+        Extrapolate the last two fits to start the next; False: start from the nearest one.
     inner_tol : float or None, default=None
-        Relative gap of the fits that are compared; the last one is as accurate as the solver says. None: 1e-4 where fits
-        use L-BFGS, else 1e-8.
+        Relative gap of the fits that are compared; the final fit uses the solver's accuracy. None: 1e-4 if fits use L-BFGS,
+        else 1e-8.
     checkpoint : str or None, default=None
-        A file that is written after every value, and from which a killed tuning goes on.
+        A file written after every value, from which an interrupted tuning resumes.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Grid(Tuner):
     refine: int = 2
     bounds: tuple[float, float] = (2.0**-20, 2.0**20)
     one_standard_error: bool = False
-    extrapolate: bool = True  # start where the last two fits point; False: where the nearest one ended
+    extrapolate: bool = True  # start from an extrapolation of the last two fits; False: from the nearest one
     inner_tol: float | None = None
     checkpoint: str | None = None
 
@@ -126,7 +126,7 @@ class Grid(Tuner):
     def _checked(self, problem: Problem) -> NDArray[np.float64]:
         values = np.unique(np.asarray(self.values, dtype=float))
         if values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
-            raise InputError(f"values={self.values!r}: a grid needs one or more finite strengths larger than 0")
+            raise InputError(f"values={self.values!r}: write one or more finite strengths larger than 0")
         if not isinstance(self.refine, int | np.integer) or self.refine < 0:
             raise InputError(f"refine={self.refine!r}: write a whole number, 0 or larger")
         check_bounds(self.bounds)
@@ -135,7 +135,7 @@ class Grid(Tuner):
         return values
 
     def _widen(self, search: "_Search", mapper: Mapper) -> None:
-        """Go on beyond the border while the best is there, by the grid's own last ratio."""
+        """Widen the grid by its own last ratio while the best value is at the border."""
         for side, bound in ((1, self.bounds[1]), (-1, self.bounds[0])):
             while (
                 len(search.tried) > 1
@@ -147,13 +147,13 @@ class Grid(Tuner):
 
 
 class _Search:
-    """What has been tried: a loss per value and pair, and the weights near the best, to start from."""
+    """The values tried so far: a loss per value and pair, and the weights near the best, to start from."""
 
     def __init__(self, problem: Problem, journal: Journal, grid: Grid) -> None:
         self.tried: list[float] = []
-        self.losses: list[Vector] = []  # per unit of weight, one per pair
-        self.rounds = 0  # of refinement, begun
-        self._pending: list[float] = []  # values of the last of them that are still to be tried
+        self.losses: list[Vector] = []  # mean held-out loss, one per pair
+        self.rounds = 0  # rounds of refinement started
+        self._pending: list[float] = []  # values of the current round still to be tried
         self._weights: dict[float, list[Vector]] = {}
         self._problem, self._journal = problem, journal
         self._extrapolate = grid.extrapolate
@@ -209,7 +209,7 @@ class _Search:
         }
 
     def refine(self, mapper: Mapper, rounds: int) -> None:
-        """Halve the gaps beside the best, so many times; a round that was broken off is finished first."""
+        """Halve the gaps around the best value, ``rounds`` times; an interrupted round is finished first."""
         while self._pending or self.rounds < rounds:
             if not self._pending:
                 self.rounds, self._pending = self.rounds + 1, self.gaps().tolist()
@@ -219,7 +219,7 @@ class _Search:
             self.evaluate(mapper, np.array([value]), "refined")
 
     def curve(self) -> tuple[Vector, Vector]:
-        """Mean held-out loss of each value tried, weighted as the data are, and its standard error over the pairs."""
+        """Mean held-out loss of each value tried, weighted by the data, and its standard error over the pairs."""
         share = np.array([pair.holdout_weight for pair in self._problem.pairs])
         losses = np.array(self.losses)
         mean = losses @ (share / share.sum())
@@ -228,7 +228,7 @@ class _Search:
         return mean, losses.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
 
     def best(self) -> float:
-        """The value with the lowest loss; of equal ones the strongest."""
+        """The value with the lowest loss; among ties the strongest."""
         mean, _ = self.curve()
         return max(v for v, loss in zip(self.tried, mean, strict=True) if loss == mean.min())
 
@@ -243,19 +243,19 @@ class _Search:
         return max(self.tried) if side > 0 else min(self.tried)
 
     def ratio(self, side: int) -> float:
-        """Between the last two values on one side, pointing outwards."""
+        """The ratio of the last two values on one side, pointing outwards."""
         ordered = sorted(self.tried)
         return ordered[-1] / ordered[-2] if side > 0 else ordered[0] / ordered[1]
 
     def gaps(self) -> Vector:
-        """The geometric middles of the gaps beside the best value, the stronger first."""
+        """The geometric midpoints of the gaps around the best value, the stronger one first."""
         ordered = sorted(self.tried)
         at = ordered.index(self.best())
         around = ordered[max(at - 1, 0) : at + 2]
         return np.array([np.sqrt(a * b) for a, b in itertools.pairwise(around)])[::-1]
 
     def _predicted(self, value: float) -> list[Vector] | None:
-        """Where to start: on the line, in log strength, through the weights of the two nearest values."""
+        """Starting weights: extrapolated, linearly in log strength, from the weights of the two nearest values."""
         near = sorted(self._weights, key=lambda v: abs(np.log(v / value)))[:2]
         if len(near) < 2 or not self._extrapolate:
             return self._weights[near[0]] if near else None
@@ -263,9 +263,9 @@ class _Search:
         return [a + share * (b - a) for a, b in zip(self._weights[near[0]], self._weights[near[1]], strict=True)]
 
     def _first_starts(self, strength: Vector) -> list[Vector | None]:
-        """The weights of a warm start for each pair; None where the best constant prediction has a lower penalised loss.
+        """The weights of a warm start for each pair; None if the best constant prediction has a lower penalised loss.
 
-        The strongest value comes first, and its weights may be nearer to 0 than to those of the last fit.
+        The strongest value comes first, and its weights may be closer to 0 than to those of the last fit.
         """
         start = self._problem.start
         if start is None:
@@ -278,7 +278,7 @@ class _Search:
         return [start if value(train, start) < value(train, baseline(train)) else None for train in trains]
 
     def _forget(self) -> None:
-        """Keep the weights of the last value, of the borders and around the best only: they may be large."""
+        """Keep only the weights of the last values, of the borders and around the best: they may be large."""
         ordered = sorted(self.tried)
         at = ordered.index(self.best())
         keep = {*self.tried[-2:], ordered[0], ordered[-1], *ordered[max(at - 1, 0) : at + 2]}

@@ -14,10 +14,10 @@ from tikhon.tuners.outer_loop import Evaluation, WarmStart
 from tikhon.tuners.workers import Mapper
 
 # The relative gap of a fit in units of the squared accuracy of the linear solve: the error of the weights, whose square the
-# gap is, enters through the curvature too. Newton steps by a factor are precise anyway.
+# gap is, also enters through the curvature. Newton steps with a factor are precise anyway.
 FIT_GAP, CHEAP_FIT_GAP = 0.3, 1e-7
 MOST_PRODUCTS = 2000
-LEAST_GAP = 1e-22  # below is rounding
+LEAST_GAP = 1e-22  # below is rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,12 @@ def hypergradient(
     warm: WarmStart | None = None,
     mapper: Mapper | None = None,
 ) -> Evaluation:
-    """L(theta) = sum over pairs of holdout loss at w*(theta), per unit of held-out weight, and dL/dtheta.
+    """L(theta) = sum over pairs of the held-out loss at w*(theta), per unit of held-out weight, and dL/dtheta.
 
     dL/dtheta_g = -exp(theta_g) sum_{j in g} w_j x_j where (hess train + diag s) x = grad holdout, equations (10) and
-    (11): **one** linear solve per pair, however many groups there are. The value is corrected by x'r, where r is what
-    is left of the training gradient: the first-order effect of stopping a fit early. Fits and linear solves are made with
-    ``accuracy``, but no linear solve with more than is ``enough``.
+    (11): **one** linear solve per pair, whatever the number of groups. The value is corrected by x'r, where r is the
+    remaining training gradient: the first-order effect of stopping a fit early. Fits and linear solves have the accuracy
+    ``accuracy``, but linear solves are never more accurate than ``enough``.
     """
     groups, pairs = problem.groups, problem.pairs
     strengths = groups.strengths(theta)
@@ -66,7 +66,7 @@ def hypergradient(
     parts: list[_OnePair] = []
     if all(
         start is starts[0] for start in starts
-    ):  # training parts have most rows in common: so they do the way to a fit
+    ):  # training parts share most rows, so one fit is a good start for the others
         parts.append(evaluate(0))
         starts = [parts[0].weights] * len(pairs)
     parts += mapper(evaluate, range(len(parts), len(pairs)))
@@ -89,7 +89,7 @@ def hypergradient(
 
 
 def held_out_losses(pairs: Sequence[Pair], weights: Sequence[Vector]) -> Vector | None:
-    """The loss of every held-out row by the weights of its pair; None where the model does not tell them apart."""
+    """The loss of every held-out row at the weights of its pair; None if the model does not provide it."""
     losses = []
     for pair, own in zip(pairs, weights, strict=True):
         by_row = hints_of(pair.holdout).row_losses
@@ -118,7 +118,7 @@ def _one_pair(
     if fit.status != "converged" and fit.relative_gap > 10.0 * fit_tol:
         poor = f"fit: {fit.reason}"
     elif not solved:
-        poor = f"linear solve stopped at residual {residual:.1e}, {solve_accuracy:.1e} was asked"
+        poor = f"linear solve stopped at residual {residual:.1e}, {solve_accuracy:.1e} requested"
     return _OnePair(
         float(loss), float(adjoint @ left_over), problem.groups.collect(fit.weights * adjoint), fit.residual, residual,
         poor, fit.n_iter, fit.n_passes + 1, fit.n_products + n_products, fit.weights, adjoint,
@@ -128,7 +128,7 @@ def _one_pair(
 def _adjoint(
     inner: Penalised, weights: Vector, right: Vector, accuracy: float, hessian: HessianMethod, start: Vector | None
 ) -> tuple[Vector, float, int, bool]:
-    """x with (H + diag s) x = right: the solution, its relative residual, products used, and whether it is good."""
+    """x with (H + diag s) x = right: the solution, its relative residual, products used, and whether it converged."""
     product = HESSIANS[hessian](inner.objective, weights)
 
     def penalised_product(v: Vector) -> Vector:
@@ -148,7 +148,7 @@ def _adjoint(
 def _by_factor(
     objective: Objective, inner: Penalised, weights: Vector, right: Vector, product: Product
 ) -> tuple[Vector, float] | None:
-    """Solve directly, with one step of refinement; None where the matrix is not positive definite."""
+    """Solve directly, with one step of iterative refinement; None if the matrix is not positive definite."""
     assert isinstance(objective, Factorable)
     try:
         inverse = objective.factorise(weights, inner.lifted())

@@ -10,7 +10,7 @@ from tikhon.objective import Objective, Product, Vector
 from tikhon.tuners.base import Start
 from tikhon.tuners.settings import starting_theta
 
-LEAST_USED = 0.02  # 1/2 ||w||^2 of a group over beta: with less, its weights are as good as gone
+LEAST_USED = 0.02  # 1/2 ||w||^2 of a group over beta: below it, its weights are practically 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +33,14 @@ class IntegratedOut:
         return self.objective.n_weights
 
     def strengths(self, weights: Vector) -> Vector:
-        """C_j for the learned groups (the update of Algorithms 1 and 2), the fixed strengths for the others."""
+        """C_j for the learned groups (the update of Algorithms 1 and 2); fixed strengths for the others."""
         return np.where(self.groups.learned, self._shape() / self._rate(weights), self.groups.fixed)
 
     def first_strengths(self, start: Start | None, weights: Vector | None) -> Vector:
-        """One strength per group to begin with: as given, else the update of the weights, else 1.
+        """Initial strengths, one per group: as given, else the update of the weights, else 1.
 
-        Groups whose weights are all 0 have nothing to update from and begin at 1: the update would give them the strongest
-        strength there is, from which they hardly return.
+        Groups whose weights are all 0 start at 1: the update would give them the largest possible strength, from which they
+        hardly recover.
         """
         given = self.groups.strengths(starting_theta(1.0 if start is None else start, self.groups))
         if start is not None or weights is None:
@@ -48,7 +48,7 @@ class IntegratedOut:
         return np.where(self.groups.collect(weights**2) > 0.0, self.strengths(weights), given)
 
     def hardly_used(self, weights: Vector) -> NDArray[np.bool_]:
-        """The learned groups whose weights have next to no say in their strength: the prior's rate alone decides it."""
+        """The learned groups whose weights hardly affect their strength: the prior's rate alone determines it."""
         used = 0.5 * self.groups.collect(weights**2)
         return self.groups.learned & (self.groups.sizes > 0) & (used < LEAST_USED * self.beta)
 

@@ -1,4 +1,4 @@
-"""The record of a tuning: its trace, its clock, and the file from which a killed run goes on."""
+"""The record of a tuning: its trace, its timing, and the checkpoint from which an interrupted run resumes."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ from tikhon.tuners.checkpoints import State, checkpoint_description
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 FORMAT = 1
-FREE = ("checkpoint", "max_steps")  # settings that may differ where a tuning goes on
+FREE = ("checkpoint", "max_steps")  # settings that may change when a tuning resumes
 
 
 class Journal:
-    """Collects steps, tells ``on_step``, and keeps the checkpoint up to date.
+    """Collects steps, calls ``on_step``, and keeps the checkpoint up to date.
 
-    The checkpoint holds the arrays and numbers that the tuner gives with each step, so that what follows does not depend
-    on whether the run was interrupted. It names the data, groups and settings it belongs to by a fingerprint.
+    The checkpoint holds the arrays and numbers that the tuner passes with each step, so that results do not depend on
+    whether the run was interrupted. A fingerprint identifies the data, groups and settings that it belongs to.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Journal:
         sizes: Mapping[str, int],
         on_step: OnStep | None,
     ) -> None:
-        """``sizes`` are those that the arrays of a checkpoint are described by; ``n_groups`` must be one of them."""
+        """``sizes`` are the sizes that describe the arrays of a checkpoint; they must include ``n_groups``."""
         self.trace: list[Step] = []
         self.n_fits = 0
         self.worst_residual = 0.0
@@ -47,7 +47,7 @@ class Journal:
 
     @staticmethod
     def of(tuner: Tuner, problem: Problem) -> "Journal":
-        """That of a tuner at work on a problem."""
+        """The journal of a tuner working on a problem."""
         sizes = {
             "n_weights": problem.objective.n_weights, "n_groups": problem.groups.count, "n_splits": len(problem.pairs)
         }  # fmt: skip
@@ -58,9 +58,9 @@ class Journal:
         return time.perf_counter() - self._start
 
     def resume(self, state: State) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
-        """The arrays and numbers of the last step of an earlier run, or None; the trace is restored.
+        """The arrays and numbers of the last step of an earlier run, or None; restores the trace.
 
-        ``state`` says what they must be.
+        ``state`` describes them.
         """
         if self._path is None or not os.path.exists(self._path):
             return None
@@ -76,20 +76,20 @@ class Journal:
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]
         self.n_unconverged = header["n_unconverged"]
         self._start = time.perf_counter() - (self.trace[-1].seconds if self.trace else 0.0)
-        # Copies: arrays that lie in one piece as read may be aligned otherwise, and BLAS may then add up in another order.
+        # Copies: arrays inside the buffer as read may be aligned differently, and BLAS may then sum in another order.
         return {name: array.copy() for name, array in arrays.items()}, header["numbers"]
 
     def count_fits(self, *residuals: float) -> None:
-        """Count fits and remember the worst residual among them."""
+        """Count fits and update the worst residual."""
         self.n_fits += len(residuals)
         self.worst_residual = max(self.worst_residual, *residuals)
 
     def count_unconverged(self, fits: Iterable[FitResult], tol: float) -> None:
-        """Count the fits that stopped far from the relative gap they were asked for."""
+        """Count the fits that stopped far from the requested relative gap."""
         self.n_unconverged += sum(fit.status != "converged" and fit.relative_gap > 10.0 * tol for fit in fits)
 
     def record(self, step: Step, arrays: Arrays | Callable[[], Arrays], numbers: Mapping[str, Any]) -> None:
-        """Add a step with the state that follows it; write the checkpoint beside and rename; tell the listener.
+        """Add a step and the state after it: write the checkpoint atomically and call ``on_step``.
 
         ``arrays`` may be a function, called only where there is a checkpoint to write.
         """
@@ -109,7 +109,7 @@ class Journal:
 
 
 def _fingerprint(tuner: Tuner, problem: Problem) -> str:
-    """A digest of the settings, the groups, and what the data do to fixed pseudo-random weights."""
+    """A digest of the settings, the groups, and the loss and gradient at fixed pseudo-random weights."""
     digest = hashlib.sha256()
     settings = {name: value for name, value in asdict(tuner).items() if name not in FREE}  # type: ignore[call-overload]
     digest.update(json.dumps([tuner.name, settings, repr(problem.solver), problem.rescale], default=repr).encode())
@@ -121,6 +121,6 @@ def _fingerprint(tuner: Tuner, problem: Problem) -> str:
     )
     for objective in [problem.objective, *(side for pair in problem.pairs for side in (pair.train, pair.holdout))]:
         loss, gradient = objective.loss_gradient(probe)
-        # Ten digits: sums of floating-point numbers may differ in the last ones between machines.
+        # Ten digits: the last digits of floating-point sums may differ between machines.
         digest.update(f"{loss:.10e} {np.linalg.norm(gradient):.10e}".encode())
     return digest.hexdigest()

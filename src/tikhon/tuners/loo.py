@@ -1,4 +1,4 @@
-"""Descent of leave-one-out loss in the log strengths."""
+"""Gradient descent on leave-one-out loss in the log strengths."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,39 +13,39 @@ from tikhon.tuners.outer_loop import Stopping, limits
 from tikhon.tuners.refit import many_strengths
 
 SECOND_DERIVATIVE = (
-    0.03  # of the loss, in log strength: typical, and shared among the groups; only the first step relies on it
+    0.03  # of the loss, in log strength: typical, and shared among the groups; only affects the first step
 )
-NEGLIGIBLE = 2e-3  # of a constant prediction's loss: less needs no further tuning
+NEGLIGIBLE = 2e-3  # share of a constant prediction's loss: below it no further tuning is needed
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOneOut(Tuner):
     """Minimises leave-one-out loss over theta = log strength, for any number of groups: no splits, no refits.
 
-    Each evaluation fits all data by Newton's method, warm-started along the tangent, and takes from the last factor of
-    the Hessian what every row's loss would be without it: exactly for least squares, by one Newton step otherwise. The
-    gradient is exact, the dependence of the leverages on the strengths included.
+    Each evaluation fits all data by Newton's method, warm-started along the tangent, and computes from the last factor of
+    the Hessian the loss of every row when it is left out: exactly for least squares, by one Newton step otherwise. The
+    gradient is exact and includes the dependence of the leverages on the strengths.
 
     Parameters
     ----------
     start : float, mapping from group name to float, or None, default=None
-        The strengths to begin with. None: 3 % of the curvature that the data give a group's weights (the natural
-        strength), set apart by a few updates from rough fits.
+        The initial strengths. None: 3 % of the curvature of the loss in a group's weights (the natural strength),
+        refined by a few updates during a low-accuracy fit.
     bounds : pair of float or None, default=None
-        The strengths to stay within. None: 2^-16 to 2^20 times the natural strengths.
+        Bounds on the strengths. None: 2^-16 to 2^20 times the natural strengths.
     prior_deviation : float or None, default=None
         The standard deviation of a normal prior of the log strengths around the natural ones; None: no prior.
     tol : float, default=2e-3
         Converged when the norm of the gradient in the log strengths is at most this share of the leave-one-out loss.
     least_gain : float or None, default=None
-        A full step that lowers the loss by a smaller share of it is the last, and none is made where the gradient promises
-        less than half of it. None: what a gradient within ``tol`` may still promise.
+        Stop after a full step that lowers the loss by a smaller share than this, or when the gradient promises less than
+        half of it. None: the gain that a gradient within ``tol`` may still promise.
     max_steps : int, default=100
     pooling : float or None, default=None
-        With several groups: find the best common strength first, and draw the groups' own strengths to it by Cauchy priors of
-        this deviation in log strength (``tikhon.tuners.pooling``); None: each group's strength is on its own.
+        With several groups: find the best common strength first, then shrink the groups' strengths towards it by Cauchy
+        priors of this scale in log strength (``tikhon.tuners.pooling``); None: no pooling.
     checkpoint : str or None, default=None
-        A file that is written after every step, and from which a killed tuning goes on.
+        A file written after every step, from which an interrupted tuning resumes.
 
     Examples
     --------

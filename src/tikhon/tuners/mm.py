@@ -18,10 +18,10 @@ from tikhon.tuners.refit import convex_bound, refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
 
 FIRST_GAP = 1e-2  # relative gap of the first fit
-FURTHEST = 10.0  # an accelerated step, in units of the plain one
-MOST_LEFT = 1e-2  # relative gap: a fit that stopped with a tenfold of this left is counted as failed
-# Of the gap that a change of strengths brings so much is left after the fit that follows; the bound that it is judged by
-# may be far too large, and Newton steps are cheap.
+FURTHEST = 10.0  # limit on an accelerated step, in units of the plain one
+MOST_LEFT = 1e-2  # relative gap: a fit that stops above ten times this counts as failed
+# The share of the gap due to a change of strengths that the next fit may leave; the bound used to measure it may be far too
+# large, and Newton steps are cheap.
 GAP_LEFT_SHARE, CHEAP_GAP_LEFT_SHARE = 1e-2, 1e-7
 
 
@@ -30,23 +30,23 @@ class MM(Tuner):
     """Learns strengths from the training data alone: no hold-out set, no grid.
 
     Alternates C_j = (n_j/2 + alpha) / (1/2 ||w_j||^2 + beta) with a fit at these strengths. Each fit lowers a bound that
-    touches the integrated-out objective, so that objective falls in every step; a fit need not be exact for that, and
-    early ones are not: they are as accurate as the strengths are settled.
+    touches the integrated-out objective, so that objective decreases in every step. Fits need not be exact for that: early
+    ones are only as accurate as the strengths have converged.
 
     Parameters
     ----------
     alpha, beta : float, default=0.0, 1.0
         Shape and rate of the Gamma prior of the strengths. A larger alpha pulls them up, a larger beta down.
     start : float, mapping from group name to float, or None, default=None
-        The strengths of the first fit. None: 1; after a warm start, the update of the weights that it begins with.
+        The strengths of the first fit. None: 1; after a warm start, the update of its weights.
     tol : float, default=1e-3
         Converged when no log strength changes by more in a step.
     max_steps : int, default=200
     accelerate : bool, default=True
-        Rough early fits and longer steps along a slow approach, where they lower the objective; False is the paper's
-        algorithm to the letter.
+        Low-accuracy early fits, and extrapolated steps where convergence is slow, if they lower the objective; False: exactly
+        the algorithm of the paper.
     checkpoint : str or None, default=None
-        A file that is written after every step, and from which a killed tuning goes on.
+        A file written after every step, from which an interrupted tuning resumes.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class MM(Tuner):
     start: Start | None = None
     tol: float = 1e-3  # largest change of a log strength in the last step
     max_steps: int = 200
-    accelerate: bool = True  # rough early fits, longer steps along a slow approach; False: the paper's to the letter
+    accelerate: bool = True  # low-accuracy early fits and extrapolated steps; False: exactly the algorithm of the paper
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
@@ -98,7 +98,7 @@ class MM(Tuner):
 
 
 class _Run:
-    """Where one tuning stands: the accepted weights, the strengths they were fitted with, and those they ask for."""
+    """The state of one tuning: the accepted weights, the strengths they were fitted with, and the updated strengths."""
 
     def __init__(self, tuner: MM, problem: Problem, journal: Journal) -> None:
         self._tuner, self._problem, self._journal = tuner, problem, journal
@@ -106,15 +106,15 @@ class _Run:
         self.weights = baseline(problem.objective) if problem.start is None else problem.start
         self.value, self.change = np.inf, np.inf
         self._strengths = self.updated = self._integrated.first_strengths(tuner.start, problem.start)
-        self._next = self.updated  # the strengths of the next fit: those asked for, or further along
+        self._next = self.updated  # the strengths of the next fit: updated, or extrapolated
         self._restore()
 
     def vanished(self) -> tuple[str, ...]:
-        """A sentence for groups that the prior alone decides."""
+        """A warning for groups that are determined by the prior alone."""
         return vanished_groups(self._problem, self._integrated.hardly_used(self.weights), self.weights)
 
     def advance(self) -> None:
-        """Fit at the next strengths; where an accelerated step does not lower the objective, take it back."""
+        """Fit at the next strengths; undo an accelerated step that does not lower the objective."""
         groups, strengths = self._problem.groups, self._next
         bound = convex_bound(self._problem.objective, self.weights)
         strength = groups.expand(strengths)
@@ -135,7 +135,7 @@ class _Run:
             number=len(self._journal.trace) + 1, strengths=strengths, criterion=value, residual=fit.residual,
             n_iter=fit.n_iter, n_passes=fit.n_passes, n_products=fit.n_products, seconds=self._journal.seconds,
             accepted=accepted,
-            note="" if accepted and not accelerated else "accelerated" if accepted else "rejected (acceleration did not pay)",
+            note="" if accepted and not accelerated else "accelerated" if accepted else "rejected (acceleration did not help)",
         )  # fmt: skip
         state = {
             "weights": self.weights, "strengths": self._strengths, "updated": self.updated, "next": self._next,
@@ -144,7 +144,7 @@ class _Run:
         self._journal.record(step, state, {})
 
     def _accuracy(self, bound: Objective, strength: Vector) -> float | None:
-        """A share of the gap that the new strengths bring: enough to see where they lead, and no more."""
+        """A share of the gap due to the new strengths: enough to see where they lead."""
         if not self._tuner.accelerate:
             return None
         inner = penalised(bound, strength)
@@ -152,7 +152,7 @@ class _Run:
         return min(FIRST_GAP, share * inner.gap_bound(inner.at(self.weights)))
 
     def _accelerated(self, strengths: Vector, updated: Vector) -> Vector:
-        """Anderson's step from the last two changes of the log strengths; the plain update where it would not help."""
+        """An Anderson step from the last two changes of the log strengths; the plain update if it would not help."""
         if not np.isfinite(self.change):
             return updated
         learned = self._problem.groups.learned
@@ -165,7 +165,7 @@ class _Run:
         gamma = float(change @ difference) / size
         extra = -gamma * _log_ratio(updated, self.updated, learned)
         most = FURTHEST * _largest(change)
-        if gamma >= 0.0 or _largest(extra) == 0.0:  # not a slow, steady approach: nothing to gain
+        if gamma >= 0.0 or _largest(extra) == 0.0:  # no slow, steady convergence: nothing to gain
             return updated
         extra *= min(1.0, most / _largest(extra))
         further = updated.copy()

@@ -1,19 +1,19 @@
-"""Partial pooling: strengths leave a common one only as far as the data speak for it.
+"""Partial pooling: strengths depart from a common one only as far as the data support.
 
-A criterion of n rows cannot tell the strengths of groups apart exactly; left alone, its minimum fits its sampling error.
+A criterion of n rows cannot determine the strengths of the groups exactly; unconstrained, its minimum fits sampling noise.
 So the best common strength exp(mu) is found first, and the log strengths then get independent Cauchy priors around mu,
 
     (n / f) V(theta) + sum_g log(1 + ((theta_g - mu) / d)^2),
 
-with the criterion V as a mean loss, n V in nats. Near mu the prior is a normal one that holds what chance explains; far
-from it the prior is flat, so that groups that do differ are hardly drawn back. At theta = mu the sum is 0: the criterion
-ends at most at the value that it has at the best common strength.
+with the criterion V as a mean loss, n V in nats. Near mu the prior is approximately normal and absorbs sampling noise; its
+tails are flat, so groups that truly differ are hardly shrunk. At theta = mu the sum is 0, so the final criterion is at most
+its value at the best common strength.
 
-Where the units of groups are far apart, or their sizes are and the data bear it out, mu is that of the group: log strengths
-are drawn to a common one plus a known offset.
+If the units of groups differ widely, or their sizes do and the data confirm it, mu depends on the group: log strengths are
+shrunk towards a common one plus a known offset.
 
-The dispersion f is 1 where a gain is spread over the rows as that of a log-likelihood is, and larger where few rows make
-it up, whose losses say less about new rows than their sum suggests.
+The dispersion f is 1 if a gain is spread over the rows as that of a log-likelihood is, and larger if it is due to few rows,
+whose losses say less about new rows than their sum suggests.
 """
 
 from dataclasses import dataclass
@@ -29,27 +29,27 @@ from tikhon.tuners.outer_loop import Evaluate, Evaluation, OuterLoop, Saved, War
 from tikhon.tuners.prior import with_prior
 from tikhon.tuners.settings import natural_strengths
 
-SMALLEST, LARGEST = 0.05, 100.0  # deviations that can be asked for
-TOLERATED = 1.25  # dispersion that changes too little to descend again
-MARGIN = 2.0  # gain over what the prior takes for it, from which a departure is beyond doubt
-SCALES_APART = 1e4  # ratio of natural strengths from which groups are taken to have units of their own
-# Ratio of sizes from which large groups may be of another kind, how that shows, and the ratio from which sizes tell nothing.
+SMALLEST, LARGEST = 0.05, 100.0  # allowed scales of the prior
+TOLERATED = 1.25  # dispersion that changes too little to repeat the descent
+MARGIN = 2.0  # a departure whose gain exceeds this multiple of its prior is certain
+SCALES_APART = 1e4  # ratio of natural strengths above which groups are taken to have units of their own
+# Ratio of sizes from which large groups may be of another kind, its effect, and the ratio above which it tells nothing.
 SIZES_APART, SIZE_POWER, SIZES_ASTRAY = 2.0, 1.5, 100.0
-STAYED = 0.05  # departure of a log strength that is none
+STAYED = 0.05  # departure of a log strength that counts as none
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pooling:
     """Cauchy priors of the log strengths around that of the common strength."""
 
-    centre: Vector  # one per learned group: the same for all, unless their units or sizes are far apart
+    centre: Vector  # one per learned group: the same for all, unless their units or sizes differ widely
     deviation: float
-    n_rows: float  # whose mean loss the criterion is: as many nats as it has units
+    n_rows: float  # rows of the mean loss that is the criterion, to convert it to nats
     noisy: bool
     dispersion: float = 1.0
 
     def __call__(self, theta: Vector) -> tuple[float, Vector]:
-        """The negative logarithm of the prior, 0 at the centre, and its gradient."""
+        """The negative log prior, 0 at the centre, and its gradient."""
         apart = theta - self.centre
         nats = float(np.log1p(np.square(apart / self.deviation)).sum())
         return nats, 2.0 * apart / (self.deviation**2 + np.square(apart))
@@ -62,13 +62,13 @@ class Pooling:
         return self.n_rows / self.dispersion
 
     def nats(self, slopes: Vector, value: float) -> Vector:
-        """Derivatives of the criterion as derivatives of a log-likelihood of all rows."""
+        """Derivatives of the criterion, rescaled to those of a log-likelihood of all rows."""
         return self._effective_rows * slopes / (2.0 * max(value, 1e-300) if self.noisy else 1.0)
 
     def second_derivatives(self, slopes: Vector, value: float, relative_second_derivative: float) -> Vector:
-        """A guess of the second derivatives at the centre: the criterion's, and the prior's where that will hold.
+        """Approximate second derivatives at the centre: the criterion's, plus the prior's if it will hold the group there.
 
-        The prior pulls by 1 / d nats at most: slopes that are steeper lead out of its reach, where it is flat.
+        The prior's gradient is at most 1 / d nats: steeper slopes lead out into its flat tails.
         """
         of_data = relative_second_derivative * abs(value) + STEEP * float(np.maximum(slopes, 0.0).max(initial=0.0))
         held = np.abs(self.nats(slopes, value)) < 1.0 / self.deviation
@@ -79,7 +79,7 @@ class Pooling:
     def dispersion_of(self, common: "Known", found: "Known") -> float:
         """From the gains of the rows: the variance of their sum over twice the sum, at least 1.
 
-        Of a log-likelihood both are the same at its optimum: 1/2 z^2 is gained with a standard error of z.
+        For a log-likelihood the two are equal at its optimum: the gain is 1/2 z^2 with standard error z.
         """
         if found.losses is None or common.losses is None or not found.value < common.value:
             return 1.0
@@ -89,9 +89,9 @@ class Pooling:
         return max(1.0, variance / (2.0 * total)) if total > 0.0 else 1.0
 
     def supports(self, found: "Known", common: "Known") -> bool:
-        """Is a departure that was found without the dispersion hardly another with it?
+        """Whether a departure found without the dispersion would hardly change with it.
 
-        So it is where the dispersion is next to none, or the gain is far above what the prior takes for it even so.
+        True if the dispersion is close to 1, or if the gain far exceeds the prior's share even with it.
         """
         if self.dispersion <= TOLERATED:
             return True
@@ -103,7 +103,7 @@ class Pooling:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """An evaluation of the criterion without any prior, in a form that a checkpoint can keep."""
+    """An evaluation of the criterion without any prior, in a form that a checkpoint can store."""
 
     theta: Vector
     value: float
@@ -113,13 +113,13 @@ class Known:
 
     @staticmethod
     def ended(run: OuterLoop, offsets: Vector | float = 0.0) -> "Known":
-        """Where a descent ended; of tied groups, with their offsets."""
+        """Where a descent ended; for tied groups, including their offsets."""
         gradient = np.asarray(run.without_prior)
         theta = np.broadcast_to(run.state.x, gradient.shape) + offsets
         return Known(theta, run.criterion, gradient, run.row_losses(), run.warm)
 
     def evaluation(self, pool: Pooling) -> Evaluation:
-        """With the prior."""
+        """Including the prior."""
         plain = Evaluation(
             value=self.value, gradient=self.gradient, error=0.0, residual=0.0, poor="",
             n_fits=0, n_iter=0, n_passes=0, n_products=0, warm=self.warm or WarmStart((), ()), row_losses=lambda: self.losses,
@@ -148,11 +148,11 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """What strengths of groups are drawn to, and the plain common strength: the same, unless units or sizes tell more."""
+    """What the groups' strengths are shrunk towards, and the plain common strength: equal, unless units or sizes differ."""
 
     known: Known
     common: float  # the best strength that all groups share
-    criterion: float  # there
+    criterion: float  # at that strength
 
     @staticmethod
     def plain(known: Known) -> "Centre":
@@ -169,15 +169,13 @@ class Centre:
 
 def check_pooling(pooling: float | None) -> None:
     if pooling is not None and not SMALLEST <= pooling <= LARGEST:
-        raise InputError(
-            f"pooling={pooling!r}: write None or a deviation of log strengths from {SMALLEST} to {LARGEST:g}"
-        )
+        raise InputError(f"pooling={pooling!r}: write None or a scale of log strengths from {SMALLEST} to {LARGEST:g}")
 
 
 def unit_offsets(problem: Problem) -> Vector:
-    """Logarithms of powers of ten by which the natural strengths of the learned groups are larger than the least.
+    """Logarithms of the powers of ten by which the natural strengths of the learned groups exceed the smallest.
 
-    All 0 where they are not far apart: then a common strength is one number.
+    All 0 if they do not differ widely: then a common strength is one number.
     """
     natural = natural_strengths(problem.objective, problem.groups)[problem.groups.learned]
     ratios = natural / natural.min()
@@ -187,10 +185,10 @@ def unit_offsets(problem: Problem) -> Vector:
 
 
 def size_offsets(problem: Problem) -> Vector:
-    """What the sizes alone suggest of the log strengths: the more columns a group has, the less each of them tells.
+    """Offsets of the log strengths expected from sizes alone: the more columns a group has, the less each contributes.
 
-    Columns and all their products, words and pairs of words, signals and what was measured besides: large groups were
-    made in other ways than small ones. All 0 where sizes are alike, or as far apart as those of a feature and of its crossings.
+    Columns and all their products, words and pairs of words, signals and incidental measurements: large groups were made
+    differently from small ones. All 0 if sizes are similar, or differ as much as those of a feature and its crossings.
     """
     sizes = np.maximum(problem.groups.sizes[problem.groups.learned], 1)
     ratios = sizes / sizes.min()
@@ -221,9 +219,9 @@ def pooling_report(problem: Problem, pool: Pooling, centre: Centre, found: Known
 def _reason(centre: float, departure: float, slope: float) -> str:
     around = "the common strength"
     if abs(np.log(centre)) >= STAYED:
-        around = f"{centre:.3g} times the common strength, which units or sizes of the groups suggest"
+        around = f"{centre:.3g} times the common strength, as units or sizes of the groups suggest"
     way = "stronger" if slope < 0.0 else "weaker"
-    further = f"2.7 times {way} would gain {abs(slope):.2g} nats at most"
+    further = f"2.7 times {way} would gain at most {abs(slope):.2g} nats"
     if abs(departure) < STAYED:
         return f"at {around}; {further}"
     return f"{'stronger' if departure > 0.0 else 'weaker'} than {around}; another {further}"

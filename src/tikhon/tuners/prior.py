@@ -1,8 +1,8 @@
-"""Priors of the log strengths, for criteria that few rows do not pin down.
+"""Priors of the log strengths, for criteria that few rows do not determine.
 
-Separable data ask for no penalty at all, a group of pure noise for an infinite one, and many groups on few rows fit the
-splits. A prior of theta ends that, and fades as rows come in: its negative logarithm P is in nats, the unit of a summed
-log loss.
+The optimal penalty is zero for separable data and infinite for a group of pure noise, and many groups on few rows overfit the
+splits. A prior of theta prevents this and fades as the number of rows grows: its negative logarithm P is in nats, the unit of
+a summed log loss.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from tikhon.objective import Vector, hints_of
 from tikhon.tuners.base import Problem
 from tikhon.tuners.outer_loop import Evaluate, Evaluation, WarmStart
 
-LEAST_DEVIATION = 0.2  # a narrower prior would drown the data
-MOST = 300.0  # an exponent: rows that weigh next to nothing leave the prior alone, and the criterion finite
+LEAST_DEVIATION = 0.2  # a narrower prior would dominate the data
+MOST = 300.0  # limit of an exponent: it keeps the criterion finite if the summed row weight is tiny
 
 LogPrior: TypeAlias = Callable[[Vector], tuple[float, Vector]]  # P and its gradient at theta, in nats
 
@@ -25,7 +25,7 @@ LogPrior: TypeAlias = Callable[[Vector], tuple[float, Vector]]  # P and its grad
 def with_prior(evaluate: Evaluate, prior: LogPrior, n_rows: float, *, noisy: bool) -> Evaluate:
     """The criterion V, a mean loss over ``n_rows``, with a prior.
 
-    V + P / n where V is a negative log-likelihood over n; V exp(2 P / n) where it is a variance, since its log-likelihood is
+    V + P / n if V is a negative log-likelihood over n; V exp(2 P / n) if it is a variance, since its log-likelihood is
     n/2 log V.
     """
 
@@ -68,7 +68,7 @@ def strength_prior(problem: Problem, natural: Vector, deviation: float | None) -
     if deviation is not None and not LEAST_DEVIATION <= deviation < np.inf:
         raise InputError(
             f"prior_deviation={deviation!r}: write None or a number, {LEAST_DEVIATION} or larger, of log strengths; "
-            "strengths that are known are better given in `strengths`"
+            "set known strengths in `strengths` instead"
         )
     noisy = hints_of(problem.objective).noise_is_unknown
     return StrengthPrior(np.log(natural[problem.groups.learned]), deviation, problem.total_weight, noisy)

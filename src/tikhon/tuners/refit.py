@@ -1,4 +1,4 @@
-"""The end of every tuning: fit on all data with the strengths found, and say what deserves a look."""
+"""The end of every tuning: fit on all data with the strengths found, and warn where needed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import natural_strengths
 
-VANISHED = 0.01  # share of the loss that the penalised weights explain; below it they are as good as gone
+VANISHED = 0.01  # share of the loss explained by the penalised weights; below it they count as vanished
 SHOWN = 5  # names in a message
-ROWS_PER_STRENGTH = 20  # below, learned strengths are likely to fit the splits rather than the data
+ROWS_PER_STRENGTH = 20  # below this, learned strengths are likely to overfit the splits
 
 
 def refit(
@@ -35,10 +35,10 @@ def refit(
     warnings: tuple[str, ...] = (),
     extras: Mapping[str, Any] | None = None,
 ) -> TuneResult:
-    """Fit all data with these strengths, one per group, from ``start``, and wrap up.
+    """Fit all data with these strengths, one per group, from ``start``, and assemble the result.
 
-    Where the loss is not convex but has a convex bound, that bound at ``start`` is what is fitted; if the bound is a
-    multiple of another objective, its factor is kept, since strengths over the factor are those of the other.
+    If the loss is not convex but has a convex bound, the bound at ``start`` is fitted; if that is a multiple of another
+    objective, its factor is stored, since the strengths divided by it are those of the other.
     """
     objective = convex_bound(problem.objective, baseline(problem.objective) if start is None else start)
     multiple = hints_of(objective).multiple_of
@@ -56,7 +56,7 @@ def refit(
     if learned_vanished(objective, problem.groups.expand(strengths) > 0.0, fit.weights):
         warnings = (
             *warnings,
-            "the penalised weights shrank to nearly nothing and the model predicts almost what it would without them: "
+            "the penalised weights shrank to almost zero and the model predicts almost the same as without them: "
             f"if you expected a signal, try {_other_tuner(name)}, other groups, or columns of one scale",
         )
     return TuneResult(
@@ -83,9 +83,9 @@ def refit(
 def degrees_of_freedom(
     objective: Objective, groups: Groups, strengths: Vector, weights: Vector
 ) -> dict[str, float] | None:
-    """How many weights of each group the data decide: sum_j (1 - s_g (H^-1)_jj) (MacKay 1992).
+    """The degrees of freedom of each group: sum_j (1 - s_g (H^-1)_jj) (MacKay 1992).
 
-    None where factorising the Hessian is not cheap.
+    None if factorising the Hessian is not cheap.
     """
     strength = groups.expand(strengths)
     multiple = hints_of(objective).multiple_of
@@ -105,26 +105,26 @@ def _other_tuner(name: str) -> str:
 
 
 def convex_bound(objective: Objective, weights: Vector) -> Objective:
-    """The objective itself, or the convex bound that touches it at these weights where it offers one."""
+    """The objective itself, or its convex bound that touches it at these weights, if it has one."""
     majoriser = hints_of(objective).majoriser
     return objective if majoriser is None else majoriser(weights)
 
 
 def carried_over(problem: Problem, strengths: Vector) -> tuple[Vector, tuple[str, ...]]:
-    """Strengths for the refit on all data, and a note that says how they follow from those found on the training parts.
+    """Strengths for the refit on all data, and a note on how they follow from those found on the training parts.
 
-    With rescale="none" a strength is a prior's precision and stays; with "n" learned ones grow with the data.
+    With rescale="none" a strength is the precision of a prior and stays; with "n" learned ones grow with the data.
     """
     if problem.rescale == "none" or not problem.pairs:
         return strengths, ("strengths carried over to all data unchanged (rescale='none')",)
     train = float(np.mean([pair.train_weight for pair in problem.pairs]))
     ratio = problem.total_weight / train
-    note = f"learned strengths multiplied by {ratio:.6g}, the ratio of all data to the training part (rescale='n')"
+    note = f"learned strengths multiplied by {ratio:.6g}, the ratio of all data to the training parts (rescale='n')"
     return np.where(problem.groups.learned, strengths * ratio, strengths), (note,)
 
 
 def learned_vanished(objective: Objective, penalised: NDArray[np.bool_], weights: Vector) -> bool:
-    """Is the loss hardly below that of the same weights with all penalised ones at 0, or of the best constant?"""
+    """Whether the loss is hardly below that with all penalised weights at 0, or that of the best constant."""
     if not penalised.any():
         return False
     loss = objective.loss_gradient(weights)[0]
@@ -133,11 +133,11 @@ def learned_vanished(objective: Objective, penalised: NDArray[np.bool_], weights
 
 
 def vanished_groups(problem: Problem, candidates: NDArray[np.bool_], weights: Vector) -> tuple[str, ...]:
-    """A sentence for those of the candidates, groups of small weights, that the data would have larger.
+    """A warning for those of the candidates, groups of small weights, whose weights the data would make larger.
 
-    Were a group's weights free to move, each by the inverse of its curvature h, they would lower the loss by about
-    1/2 sum g^2 / (h + s), s being the natural strength; of pure noise g^2 is h in the mean, which is taken off. Not where
-    all penalised weights are gone: that has a sentence of its own.
+    If each weight of a group moved freely, by the inverse of its curvature h, they would lower the loss by about
+    1/2 sum g^2 / (h + s), where s is the natural strength; for pure noise the mean of g^2 is h, which is subtracted. Empty if
+    all penalised weights have vanished: that has its own warning.
     """
     groups, objective = problem.groups, problem.objective
     diagonal = hints_of(objective).hessian_diagonal
@@ -152,8 +152,8 @@ def vanished_groups(problem: Problem, candidates: NDArray[np.bool_], weights: Ve
     if not len(found):
         return ()
     return (
-        f"the weights of {_listed([groups.names[number] for number in found])} shrank to nearly nothing, though the data speak "
-        "for them: try tuner='auto', or columns of one scale",
+        f"the weights of {_listed([groups.names[number] for number in found])} shrank to almost zero, although the data "
+        "support them: try tuner='auto', or columns of one scale",
     )
 
 
@@ -165,12 +165,12 @@ def _listed(names: Sequence[str]) -> str:
 BOUND_ADVICE = {
     "lower": "hardly penalised: with few rows a sign that the splits are overfitted (try fewer groups or tuner='mm'); "
     "with many, lower the bound or fix the strength at 0",
-    "upper": "the weights are as good as 0: drop the columns, or raise the bound if their scale is tiny",
+    "upper": "the weights are practically 0: drop the columns, or raise the bound if their scale is tiny",
 }
 
 
 def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vector]) -> tuple[str, ...]:
-    """A sentence for the learned groups at either bound; strengths and bounds have one entry per group."""
+    """A warning for the learned groups at either bound; strengths and bounds have one entry per group."""
     found = []
     for bound, side in zip(bounds, BOUND_ADVICE, strict=True):
         at = groups.learned & np.isclose(np.log(np.maximum(strengths, 1e-300)), np.log(bound), rtol=0.0, atol=1e-6)
@@ -183,11 +183,11 @@ def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vect
 
 
 def many_strengths(problem: Problem) -> tuple[str, ...]:
-    """A sentence where there are so many strengths that the held-out loss no longer speaks for new data."""
+    """A warning if there are so many strengths that the held-out loss no longer estimates the loss on new data."""
     n_learned, n_rows = int(problem.groups.learned.sum()), problem.total_weight
     if n_learned == 1 or n_learned * ROWS_PER_STRENGTH <= n_rows:
         return ()
     return (
-        f"{n_learned} strengths were learned from the held-out loss of {n_rows:.6g} rows: it no longer tells the loss on new "
-        "data; compare with fewer groups, tuner='mm' or tuner='grid' on rows kept aside",
+        f"{n_learned} strengths were learned from the held-out loss of {n_rows:.6g} rows: it no longer estimates the loss on "
+        "new data; compare with fewer groups, tuner='mm' or tuner='grid' on rows kept aside",
     )

@@ -35,7 +35,7 @@ def check_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def strength_bounds(bounds: tuple[float, float] | None, natural: Vector) -> tuple[Vector, Vector]:
-    """The least and the largest strength of each group: the same two for all, or 2^-16 and 2^20 times the natural one."""
+    """The bounds on the strength of each group: as given, or 2^-16 and 2^20 times the natural strength."""
     if bounds is None:
         return natural * WEAKEST, natural * STRONGEST
     lower, upper = check_bounds(bounds)
@@ -48,10 +48,10 @@ def check_pairs(problem: Problem, tuner: str) -> None:
 
 
 def natural_strengths(objective: Objective, groups: Groups) -> Vector:
-    """A strength for each group that follows the units of its columns: the mean of what the objective tells.
+    """A strength for each group that follows the units of its columns: the mean of the objective's hints, if any.
 
-    Else 3 % of the mean curvature of its weights: the best single strength was between 0.03 % and 20 % of it on the LIBSVM
-    sets of the 2009 paper. 1 where the objective does not tell its curvature either, or has none, and of an empty group.
+    Otherwise 3 % of the mean curvature of its weights: the best single strength was between 0.03 % and 20 % of it on the
+    LIBSVM sets of the 2009 paper. 1 if the objective does not provide its curvature or it is zero, and for an empty group.
     """
     hints = hints_of(objective)
     if hints.natural_strengths is not None:
@@ -68,7 +68,7 @@ def natural_strengths(objective: Objective, groups: Groups) -> Vector:
 
 
 def starting_theta(start: Start, groups: Groups) -> Vector:
-    """The logarithms of the strengths to begin with, for the learned groups."""
+    """The logarithms of the initial strengths of the learned groups."""
     learned = [name for name, is_learned in zip(groups.names, groups.learned, strict=True) if is_learned]
     if isinstance(start, Mapping):
         start = {str(name): value for name, value in start.items()}
@@ -76,11 +76,11 @@ def starting_theta(start: Start, groups: Groups) -> Vector:
         unknown = [name for name in start if name not in known]
         if unknown:
             raise InputError(
-                f"start names the unknown group {unknown[0]!r}; the groups are {', '.join(groups.names[:8])}"
+                f"start has the unknown group {unknown[0]!r}; the groups are {', '.join(groups.names[:8])}"
             )
         values = np.array([float(start.get(name, 1.0)) for name in learned])
     else:
         values = np.full(len(learned), float(start))
     if not (np.isfinite(values) & (values > 0)).all():
-        raise InputError(f"start={start!r}: strengths to begin with must be finite and larger than 0")
+        raise InputError(f"start={start!r}: initial strengths must be finite and larger than 0")
     return np.asarray(np.log(values))

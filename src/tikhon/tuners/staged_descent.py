@@ -1,7 +1,7 @@
 """The stages of learning strengths: a common one first, then each group's own around it.
 
-A tuner gives a criterion as a function of the log strengths, and for any groups a plan of how to descend it. Every stage
-can be resumed from a checkpoint, which holds what the stages before it found.
+A tuner provides a criterion as a function of the log strengths and, for any groups, a plan of its descent. Every stage can
+resume from a checkpoint, which stores the results of earlier stages.
 """
 
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from tikhon.tuners.pooling import Centre, Known, Pooling, check_pooling, pooling
 from tikhon.tuners.prior import StrengthPrior
 from tikhon.tuners.settings import natural_strengths
 
-FIRST_MOVE = 1.0  # in log strength: the slopes at the common strength tell the way, but not how far
-ADOPTED = 1.5  # nats that a common strength by the sizes must gain over a plain one
-OVER: tuple[TuneStatus, ...] = ("interrupted", "max_steps")  # after these no further stage begins
+FIRST_MOVE = 1.0  # in log strength: the slopes at the common strength give the direction, but not the distance
+ADOPTED = 1.5  # nats that a common strength with offsets by size must gain over a plain one
+OVER: tuple[TuneStatus, ...] = ("interrupted", "max_steps")  # after these no further stage starts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """How to descend a criterion for the learned groups of a problem: all but the evaluations."""
+    """How to descend a criterion for the learned groups of a problem: everything but the evaluations."""
 
     descent: Descent
     stopping: Stopping
     prior: StrengthPrior
-    relative_second_derivative: float | None  # of the criterion in a log strength, in units of its value
+    relative_second_derivative: float | None  # of the criterion in a log strength, relative to its value
     begin: Callable[
         [Pooling | None], tuple[Vector, WarmStart | None]
     ]  # theta, with priors or without; where fits start
@@ -48,10 +48,10 @@ class Descended:
 
     theta: Vector  # one per learned group
     criterion: float  # without any prior
-    weights: Vector | None  # a start for the fit on all data
+    weights: Vector | None  # initial weights for the fit on all data
     status: TuneStatus
     reason: str
-    extras: dict[str, Any]  # what is told of the pooling
+    extras: dict[str, Any]  # the report on pooling
 
 
 class StagedDescent:
@@ -61,9 +61,9 @@ class StagedDescent:
         self, problem: Problem, journal: Journal, evaluate: Evaluate, plan_for: PlanFor, *, accuracy: float,
         enough_accuracy: float = 0.0, pooling: float | None = None, by_split: bool = False,
     ) -> None:  # fmt: skip
-        """``pooling`` is the deviation of the priors; None: each group's strength is on its own.
+        """``pooling`` is the scale of the priors; None: no pooling.
 
-        ``by_split``: an evaluation fits each training part, not all data.
+        ``by_split``: an evaluation fits each training part instead of all data.
         """
         check_pooling(pooling)
         self._problem, self._journal, self._evaluate, self._plan_for = problem, journal, evaluate, plan_for
@@ -94,7 +94,7 @@ class StagedDescent:
             common, ended = Known.restored(saved), None
         centre = Centre.plain(common)
         units, sizes = unit_offsets(self._problem), size_offsets(self._problem)
-        # Units are a matter of how columns were written; what sizes suggest must be borne out by the rows.
+        # Units depend on how columns were written; offsets by size must be supported by the rows.
         promising = bool(units.any()) or self._promised(common, sizes) > ADOPTED
         if promising and (ended is None or ended.status not in OVER):
             in_units, ended_in_units = self._common_in_units(common, units, sizes, saved)
@@ -108,7 +108,7 @@ class StagedDescent:
         return self._apart(centre, APART, None)
 
     def _common(self, saved: Saved | None) -> tuple[Known, Descended]:
-        """The best strength that all learned groups share: that of one group."""
+        """The best strength shared by all learned groups, as for a single group."""
         plan = self._merged_plan()
         start, warm = plan.begin(None) if saved is None else (np.zeros(1), None)
         offsets = np.zeros(self._n_learned)
@@ -119,7 +119,7 @@ class StagedDescent:
     def _common_in_units(
         self, common: Known, units: Vector, by_size: Vector, saved: Saved | None
     ) -> tuple[Known, Descended]:
-        """The same where each group's strength is in units of its own, and grows with its size."""
+        """The same with each group's strength in its own units and growing with its size."""
         plan, groups, offsets = self._merged_plan(), self._problem.groups, units + by_size
         natural = natural_strengths(self._problem.objective, groups)[groups.learned]
         sizes = np.maximum(groups.sizes[groups.learned], 1)
@@ -143,19 +143,19 @@ class StagedDescent:
         return Known.ended(run, offsets), ended
 
     def _promised(self, common: Known, offsets: Vector) -> float:
-        """What the slopes say that offsets gain, in nats: of a parabola that is least there."""
+        """The gain of the offsets in nats, predicted from the slopes by a parabola with its minimum there."""
         unit = 2.0 * max(common.value, 1e-300) if hints_of(self._problem.objective).noise_is_unknown else 1.0
         return -0.5 * _criterion_weight(self._problem) * float(common.gradient @ offsets) / unit
 
     def _gained(self, common: Known, other: Known) -> float:
-        """In nats of the rows."""
+        """The gain in nats."""
         rows, drop = _criterion_weight(self._problem), common.value - other.value
         if hints_of(self._problem.objective).noise_is_unknown:
             return 0.5 * rows * float(np.log(max(common.value, 1e-300) / max(other.value, 1e-300)))
         return rows * drop
 
     def _parameters(self, offsets: Vector | None = None) -> OuterParameters:
-        """The strengths of the groups; with offsets, all by one variable."""
+        """The strengths of the groups; with offsets, all determined by one variable."""
         groups = self._problem.groups
         if offsets is None:
             return OuterParameters(groups.names, groups.strengths)
@@ -169,7 +169,7 @@ class StagedDescent:
         self, plan: Plan, offsets: Vector, start: Vector, stage: int, *, warm: WarmStart | None, saved: Saved | None,
         kept: Saved = ({}, {}),
     ) -> OuterLoop:  # fmt: skip
-        """The descent in one log strength, which differs between groups by their offsets."""
+        """The descent in one log strength, to which each group's offset is added."""
         return OuterLoop(
             self._parameters(offsets), plan.descent, start, self._journal, plan.prior.applied(tied(self._evaluate, offsets)),
             plan.stopping, accuracy=self._accuracy, enough_accuracy=self._enough_accuracy, warm=warm, stage=stage,
@@ -199,21 +199,21 @@ class StagedDescent:
             ended, found = None, common
         if ended is None or (ended.status not in OVER and not dispersed.supports(found, common)):
             pool = dispersed
-            # From where the last descent ended, unless the gain is now less than what the prior takes for it.
+            # Start where the last descent ended, unless its gain is now below the prior.
             start = found if found.evaluation(pool).value < common.value else common
             kept = kept[0], {**kept[1], "dispersion": pool.dispersion}
             run = self._around(start, common, pool, plan, DISPERSED, kept, saved)
             ended, found = _descended(run, *run.descend()), Known.ended(run)
         assert ended is not None
-        if not ended.criterion <= common.value:  # inexact fits can make it seem lower on the way
+        if not ended.criterion <= common.value:  # inexact fits can make it seem lower during the descent
             ended, found = replace(ended, theta=common.theta, criterion=common.value), common
         return replace(ended, extras={"pooling": pooling_report(self._problem, pool, centre, found)})
 
     def _first(self, common: Known, pool: Pooling, plan: Plan, kept: Saved, saved: Saved | None) -> OuterLoop:
-        """The first descent with priors, from the common strength or, where that is lower, from where each group's own begins.
+        """The first descent with priors: from the common strength or, if that is lower, from the groups' own starting point.
 
-        Only leave-one-out of least squares is looked at there too: its surrogate has the priors, and groups that differ much
-        are far away.
+        Only leave-one-out of least squares considers the latter: its surrogate includes the priors, and the optimum may be
+        far away if groups differ much.
         """
         if saved is not None or (pool.noisy and not self._problem.pairs):
             if saved is None:
@@ -228,7 +228,7 @@ class StagedDescent:
     def _around(
         self, known: Known, common: Known, pool: Pooling, plan: Plan, stage: int, kept: Saved, saved: Saved | None
     ) -> OuterLoop:
-        """The descent with priors, from what is known."""
+        """The descent with priors, from a known evaluation."""
         descent = replace(
             plan.descent,
             lower=np.minimum(plan.descent.lower, common.theta),
@@ -245,7 +245,7 @@ class StagedDescent:
 
 
 def tied(evaluate: Evaluate, offsets: Vector) -> Evaluate:
-    """The criterion as a function of one log strength that all groups share, but for their offsets."""
+    """The criterion as a function of one log strength that all groups share, up to their offsets."""
 
     def evaluate_tied(theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
         found = evaluate(theta[0] + offsets, accuracy, warm)
@@ -255,7 +255,7 @@ def tied(evaluate: Evaluate, offsets: Vector) -> Evaluate:
 
 
 def _stopped(common: Known) -> Descended:
-    reason = "interrupted where the strengths of the groups begin; the best common strength is used"
+    reason = "interrupted before the strengths of the groups were learned; using the best common strength"
     return Descended(
         theta=common.theta, criterion=common.value, weights=None, status="interrupted", reason=reason, extras={}
     )  # fmt: skip
@@ -268,12 +268,12 @@ def _descended(run: OuterLoop, status: TuneStatus, reason: str) -> Descended:
 
 
 def _criterion_weight(problem: Problem) -> float:
-    """The summed weights of the rows whose loss the criterion is: those held out, or all where each is left out."""
+    """The summed weights of the rows in the criterion: those held out, or all for leave-one-out."""
     return sum(pair.holdout_weight for pair in problem.pairs) if problem.pairs else problem.total_weight
 
 
 def _common_start(problem: Problem) -> Vector | None:
-    """The strengths to begin with as those of merged groups: the geometric mean over the weights of learned ones."""
+    """The initial strength of the merged groups: the geometric mean over the weights of learned ones."""
     if problem.start_strengths is None:
         return None
     groups = problem.groups

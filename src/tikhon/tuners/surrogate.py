@@ -1,4 +1,4 @@
-"""Where to begin: the minimum of a cheap surrogate of the criterion."""
+"""A starting point: the minimum of a cheap surrogate of the criterion."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,8 +9,8 @@ from tikhon.objective import Vector
 from tikhon.solvers.descent import STEEP, Descent
 
 FIRST_MOVE, LARGEST_MOVE = 2.0, 3.0  # in log strength
-ENOUGH, MOST_STEPS = 8e-4, 12  # per row, in a log strength: a surrogate needs no more than a rough minimum
-# Guesses of its second derivatives in nats: in a common log strength, per row; and in that of a group.
+ENOUGH, MOST_STEPS = 8e-4, 12  # per row, in a log strength: a rough minimum is enough
+# Approximate second derivatives in nats: in a common log strength, per row; and in that of a group.
 COMMON_SECOND_DERIVATIVE, SECOND_DERIVATIVE = 0.1, 5.0
 
 Surrogate: TypeAlias = Callable[[Vector], tuple[float, Vector] | None]  # value and gradient in nats
@@ -19,7 +19,7 @@ Surrogate: TypeAlias = Callable[[Vector], tuple[float, Vector] | None]  # value 
 def minimise_surrogate(
     surrogate: Surrogate, start: Vector, bounds: tuple[Vector, Vector], total_weight: float
 ) -> Vector | None:
-    """Log strengths within bounds where the surrogate is about least; None where it cannot be told at the start."""
+    """Log strengths within bounds that roughly minimise the surrogate; None if it is not defined at the start."""
     found = surrogate(start)
     if found is None:
         return None

@@ -14,21 +14,21 @@ Mapper: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Looking for the libraries takes some milliseconds, longer than many a fit: it is done once."""
+    """Cached: finding the libraries takes some milliseconds, longer than many a fit."""
     return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Within this context the libraries of linear algebra use one thread."""
+    """Limits linear algebra libraries to one thread within this context."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limit
 
 
 @contextmanager
 def workers(n_jobs: int, n_items: int) -> Iterator[Mapper]:
-    """A ``map`` that runs in ``n_jobs`` threads and gives results in order, so that sums do not depend on timing.
+    """A ``map`` over ``n_jobs`` threads with results in order, so that sums do not depend on timing.
 
-    The libraries below release the interpreter lock; their own threads come out of the same budget.
+    The linear algebra libraries release the interpreter lock; their own threads share the same budget.
     """
     threads = min(n_jobs, n_items)
     with one_blas_thread() if threads > 1 else nullcontext(), ThreadPool(threads) as pool:

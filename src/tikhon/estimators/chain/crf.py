@@ -43,67 +43,67 @@ class ChainCRF(SequenceEstimator):
     Parameters
     ----------
     groups : "template", "separate", None, array-like, dict or callable, default="template"
-        Which features share a strength: those with the same part of the name before "=" (or before ":", where most names
-        have no "="), names without one forming "rest"; none; all, transitions included (None); or any form that
-        LogisticRegression takes but "prefix", by feature. Columns of arrays are one template, "all". Transitions are a group
-        of their own, "transitions", and label triples "transitions2".
+        Which features share a strength. "template": those with the same name before "=" (or before ":", if most names have
+        no "="), names without one forming "rest"; "separate": none; None: all, transitions included; or any form that
+        LogisticRegression takes except "prefix", by feature. Columns of arrays are one template, "all". Transitions are a
+        separate group, "transitions", and label triples "transitions2".
     tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
-        How the strengths are learned. "auto" descends the loss of held-out sequences. None: as given.
+        How the strengths are learned. "auto" minimises the loss of held-out sequences. None: no tuning.
     strengths : float, dict from group name to float, or None, default=None
-        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others. With ``tuner=None`` a dict
+        Fixed strengths of all groups (a number) or of some (a dict); the tuner learns the others. With ``tuner=None`` a dict
         must name every group, and None means 1.0 for all.
     order : {1, 2}, default=1
-        How many labels back a transition looks.
+        Number of previous labels in a transition.
     all_pairs : bool, default=False
         Weights for all pairs of features and labels, and for all transitions. False: for those seen in training.
     class_weight : dict from label to float, "balanced" or None, default=None
         Weights of labels: the loss of a sequence is weighted by their mean over its labels. "balanced": inversely
         proportional to their frequencies.
     allowed : None, "bio", "bioes" or iterable of pairs (label, next label), default=None
-        Which labels may follow which in predictions; all others have probability 0. A pair (None, label) says what may come
-        first. Training is not restricted.
+        Which labels may follow which in predictions; all others have probability 0. A pair (None, label) allows a label at
+        the start. Training is not restricted.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
-        How sequences are split for tuners that need hold-out data; None is one hold-out part. "auto" is one for
-        ``tuner="auto"`` with 5,000 sequences or more, else five folds.
+        How sequences are split for tuners that need hold-out data. None: a single hold-out. "auto": a single hold-out for
+        ``tuner="auto"`` with 5,000 or more sequences, else five folds.
     validation_fraction : float, default=0.2
-        The part of the sequences in the hold-out, with ``cv=None``; runs of neighbours are held out together.
+        Fraction of the sequences to hold out with ``cv=None``; runs of neighbouring ones are held out together.
     rescale : {"none", "n"}, default="none"
-        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
+        With "n", strengths learned on part of the data are multiplied by the ratio of weights for the final fit on all data.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
-        The solver for given strengths. "auto": L-BFGS, and Newton's method for fine fits.
+        The solver for given strengths. "auto": L-BFGS, and Newton's method for high-accuracy fits.
     tol : float or None, default=None
-        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        Convergence tolerance of a fit: the relative gap between its penalised objective and the optimum
         (docs/conventions.md). None: 1e-3, or 1e-6 for chains of fewer than 10,000 weights.
     max_iter : int, default=1000
-        The most iterations of one fit.
+        Maximum number of iterations of one fit.
     warm_start : bool, default=False
-        Begin at the weights of the last fit, for those pairs of features and labels that it had. The strengths are learned
+        Start from the weights of the last fit, for the pairs of features and labels that it had. The strengths are learned
         again.
     random_state : int, RandomState or None, default=None
-        Seeds the splits. None is the seed 0: the same call gives the same answer.
+        Seed of the splits. None means the seed 0, so that results are reproducible.
     n_jobs : int or None, default=None
         Threads over sequences, at most four; None and -1 mean all cores. Results do not depend on it.
     verbose : int, default=0
-        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+        1: log every step of the tuner to ``logging.getLogger("tikhon.estimators.base")`` at level INFO.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,)
         The labels, sorted.
     feature_names_ : list of str
-        x0, x1, ... where sequences were arrays.
+        x0, x1, ... if sequences were arrays.
     coef_ : sparse array of shape (n_labels, n_features)
     transitions_ : ndarray of shape (n_labels, n_labels)
-        Weights of steps from the label of the row to that of the column.
+        Weights of transitions from the row's label to the column's.
     transitions2_ : ndarray of shape (n_labels, n_labels, n_labels)
         For order 2.
     strengths_ : dict from group name to float
     tuning_ : TuneResult
-        What happened: status and its reason, losses, residuals, a trace of the steps.
+        Result of the tuning: status and its reason, losses, residuals, a trace of the steps.
     groups_ : Groups
         The group of each weight.
     n_iter_ : int
-        Iterations of the solver over the whole tuning.
+        Total number of solver iterations of the tuning.
 
     Examples
     --------
@@ -166,12 +166,12 @@ class ChainCRF(SequenceEstimator):
 
     @property
     def c2_(self) -> float:
-        """What CRFsuite would call the strength, where all weights share one."""
+        """The strength as CRFsuite's ``c2``, if all weights share one."""
         check_is_fitted(self)
         distinct = sorted(set(self.strengths_.values()))
         if len(distinct) != 1:
             raise AttributeError(
-                f"CRFsuite has one c2 for all weights; here strengths are {distinct[0]:.3g} to {distinct[-1]:.3g}"
+                f"CRFsuite has one c2 for all weights, but here strengths are {distinct[0]:.3g} to {distinct[-1]:.3g}"
             )
         return distinct[0] / 2.0
 
@@ -183,7 +183,7 @@ class ChainCRF(SequenceEstimator):
         return sp.csr_array(entries, shape=(layout.n_labels, layout.n_features))
 
     def strongest_features(self, label: Any, n: int = 10) -> list[tuple[str, float]]:
-        """The features that speak most for a label, and those that speak most against it if n is negative."""
+        """The n features with the largest weights for a label, or the -n with the smallest if n is negative."""
         check_is_fitted(self)
         code = int(self._label_codes().encode([[label]], np.array([0, 1]))[0])
         layout = self._layout
@@ -193,7 +193,7 @@ class ChainCRF(SequenceEstimator):
         names = self._encoder.names_of(layout.pair_features[own[order]])
         return list(zip(names, weights[order].tolist(), strict=True))
 
-    # What the base asks for.
+    # Implementation of the base class's abstract methods.
 
     def _check_own_parameters(self) -> None:
         if self.order not in (1, 2) or not isinstance(self.order, Integral):

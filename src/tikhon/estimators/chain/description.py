@@ -1,4 +1,4 @@
-"""The model file of a chain CRF, described; ``state.py`` writes and restores it."""
+"""Description of a chain CRF's model file; ``state.py`` writes and restores it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from tikhon.data.values import (
 )
 from tikhon.estimators.description import CLASS_WEIGHT, TRUTH, model_description
 
-MOST_FEATURES = 2**31 - 1  # the kernels number them by 32 bits
-MOST_LABELS = 2**16  # and labels by 16
+MOST_FEATURES = 2**31 - 1  # the kernels use 32-bit feature numbers
+MOST_LABELS = 2**16  # and 16-bit label numbers
 ORDER = Whole(1, 2)
-MOST_WEIGHT = 1e100  # as data: scores of steps are added up without a look at their size
+MOST_WEIGHT = 1e100  # as for data: scores are summed without overflow checks
 
 
 def _n_weights(sizes: Sizes) -> int:
@@ -49,7 +49,7 @@ def _arrays(header: Header, arrays: Arrays) -> dict[str, Array]:
 
 
 def _check_weights(header: Header, arrays: Arrays) -> None:
-    """Sums of scores stay far from the end of double precision."""
+    """Keeps sums of scores far from overflow in double precision."""
     Array("float64", arrays["tuning.weights"].shape, -MOST_WEIGHT, MOST_WEIGHT).check(
         arrays["tuning.weights"], "tuning.weights", {}
     )
@@ -63,7 +63,7 @@ def _check_labels(header: Header, arrays: Arrays) -> None:
 
 
 def _check_pairs(header: Header, arrays: Arrays) -> None:
-    """Pairs of one feature stand together, by rising labels, and are all dense or all listed."""
+    """Pairs of one feature are contiguous, in increasing order of labels, and either all dense or all listed."""
     features, labels, split = arrays["pairs.features"], arrays["pairs.labels"], header["n_dense_pairs"]
     if split > len(features):
         raise Mismatch("n_dense_pairs", str(split), f"at most {len(features)}, the number of pairs")
@@ -71,7 +71,7 @@ def _check_pairs(header: Header, arrays: Arrays) -> None:
     begins[1:] = features[1:] != features[:-1]
     _refuse_first(~begins[1:] & (labels[1:] <= labels[:-1]), "pairs.labels", labels, "the labels of a feature in order")
     if split < len(features) and not begins[split]:
-        raise Mismatch("n_dense_pairs", str(split), "a number that does not part the pairs of a feature")
+        raise Mismatch("n_dense_pairs", str(split), "a number that does not separate the pairs of a feature")
     if int(begins.sum()) != len(np.unique(features)):
         raise Mismatch("pairs.features", "not grouped", "the pairs of each feature next to each other")
 
@@ -96,7 +96,7 @@ CHAIN_FILE = model_description(
         "n_labels": Whole(2, MOST_LABELS),
         "order": ORDER,
         "n_dense_pairs": Whole(at_least=0),
-        "recipe": optional(DictOf(Anything())),  # whoever makes features describes how: FeatureMaker for the command
+        "recipe": optional(DictOf(Anything())),  # how features were made: from FeatureMaker for the command
     },
     arrays=_arrays,
     n_weights=_n_weights,

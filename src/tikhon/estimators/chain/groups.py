@@ -14,7 +14,7 @@ TRANSITIONS = ("transitions", "transitions2")  # of label pairs, of label triple
 
 
 def templates(names: Sequence[str]) -> list[str]:
-    """The template of each feature: the part of its name before "=", or before ":" where most names have no "=".
+    """The template of each feature: the part of its name before "=", or before ":" if most names have no "=".
 
     Names without that mark form the group "rest": there may be as many of them as there are words.
     """
@@ -23,7 +23,7 @@ def templates(names: Sequence[str]) -> list[str]:
 
 
 def chain_groups(spec: GroupSpec, names: Sequence[str] | None, layout: Layout) -> Groups:
-    """Groups of features, whose weights for all labels belong to them, and of transitions.
+    """Groups of features, each with its weights for all labels, and of transitions.
 
     ``names`` are those of the features, None for columns of arrays. With ``spec`` None all weights are one group.
     """
@@ -33,9 +33,7 @@ def chain_groups(spec: GroupSpec, names: Sequence[str] | None, layout: Layout) -
     if isinstance(spec, str) and spec == TEMPLATE:
         spec = [ALL] * len(columns) if names is None else templates(names)
     elif isinstance(spec, str) and spec != "separate":
-        raise InputError(
-            f"groups={spec!r} is not known: write 'template', 'separate', None, an array, a dict, a function"
-        )
+        raise InputError(f"groups={spec!r}: write 'template', 'separate', None, an array, a dict or a function")
     index, groups = groups_of_columns(spec, columns)
     numbers = {name: number for number, name in enumerate(groups)}
     per_weight = [index[layout.pair_features]]
@@ -43,5 +41,5 @@ def chain_groups(spec: GroupSpec, names: Sequence[str] | None, layout: Layout) -
         per_weight.append(np.full(len(rows), numbers.setdefault(name, len(numbers)), np.intp))
     every = np.concatenate(per_weight)
     sizes = np.bincount(every[every >= 0], minlength=len(numbers))
-    # Templates of tokens without labels, steps where no sequence has any: there is nothing to learn a strength from.
+    # Templates seen only without labels, or transitions seen in no sequence, have no weights to learn a strength from.
     return Groups(every, tuple(numbers), np.where(sizes > 0, np.nan, STRENGTH_OF_NOTHING))

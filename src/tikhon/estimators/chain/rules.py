@@ -1,4 +1,4 @@
-"""Which labels may follow which when a chain is decoded: codes of chunks, or pairs that the user lists."""
+"""Which labels may follow which in decoding: chunk encodings, or pairs listed by the user."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
@@ -11,16 +11,16 @@ from tikhon.models.chain.decoder import Rules
 
 Allowed: TypeAlias = str | Iterable[tuple[Any, Any]] | None
 
-START = None  # stands before the first label in pairs that users list
-INSIDE, OPEN = ("I", "E"), ("B", "I")  # go on with a chunk; leave one open
+START = None  # stands before the first label in pairs listed by users
+INSIDE, OPEN = ("I", "E"), ("B", "I")  # tags that continue a chunk; tags that leave one open
 
 
 def rules_of(allowed: Allowed, classes: NDArray[Any]) -> Rules | None:
-    """The rules that ``allowed`` stands for; None where everything may follow everything.
+    """The rules that ``allowed`` stands for; None if any label may follow any other.
 
-    - "bio": I-x goes on with a chunk that B-x or I-x has begun;
-    - "bioes": so does E-x, which ends it; S-x is a chunk of one token, and no chunk is left open for another;
-    - pairs (label, next label): these only; a pair (None, label) lists what may come first, without any all labels may.
+    - "bio": I-x continues a chunk after B-x or I-x;
+    - "bioes": so does E-x, which ends it; S-x is a chunk of one token, and only I-x and E-x may follow an open chunk;
+    - pairs (label, next label): only these; pairs (None, label) list the possible first labels (if there are none: all).
     """
     if allowed is None:
         return None
@@ -30,7 +30,9 @@ def rules_of(allowed: Allowed, classes: NDArray[Any]) -> Rules | None:
             raise InputError(f"allowed={allowed!r}: write None, 'bio', 'bioes' or a list of pairs (label, next label)")
         return _by_chunks(labels, closes=allowed == "bioes")
     if not isinstance(allowed, Iterable) or isinstance(allowed, Iterator):
-        raise InputError(f"allowed is a {type(allowed).__name__}, which can be read once only: write a list of pairs")
+        raise InputError(
+            f"allowed is of type {type(allowed).__name__}: write a list of pairs, which can be read repeatedly"
+        )
     return _by_pairs(allowed, labels)
 
 

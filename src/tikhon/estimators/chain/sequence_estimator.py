@@ -1,4 +1,4 @@
-"""What all estimators of label sequences share: input, labels, rules, predictions, files; whatever scores the tokens."""
+"""The common part of estimators of label sequences, however they score tokens: input, labels, rules, predictions, files."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,34 +25,32 @@ from tikhon.models.chain.layout import ChainLayout
 from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Matrix, Vector
 
-# The last decoder of each model, with the weights and parameters that it was made of: predictions leave the model as it is.
+# The last decoder of each model, with its weights and parameters; cached here since predictions do not modify the model.
 _decoders: "WeakKeyDictionary[SequenceEstimator, tuple[Vector, Any, ChainDecoder]]" = WeakKeyDictionary()
 
-UNSEEN_LABEL = -2  # in data to score by: no prediction equals it
+UNSEEN_LABEL = -2  # in data for scoring: equals no prediction
 
 
 class SequenceEstimator(WeightsByGroup, TunedEstimator):
     """The base of estimators of label sequences; it has no parameters of its own.
 
-    A subclass stores its parameters and says which objective it fits, which weights share a strength, and what its files hold:
-    the methods that raise ``NotImplementedError``.
+    A subclass stores its parameters and defines the objective it fits, which weights share a strength, and the contents of its
+    files, in the methods that raise ``NotImplementedError``.
     """
 
     class_weight: Mapping[Any, float] | str | None
     allowed: Allowed
 
     classes_: NDArray[Any]
-    recipe_: (
-        dict[str, Any] | None
-    )  # how features were made, in JSON, where whoever made them wants it kept in model files
+    recipe_: dict[str, Any] | None  # how features were made, as JSON for model files, if their maker provides it
     _encoder: FeatureEncoder
     _layout: ChainLayout[Any]
     _weights: Vector
 
-    # What a subclass writes.
+    # Implemented by subclasses.
 
     def _check_own_parameters(self) -> None:
-        """Refuses values of parameters that only this estimator has."""
+        """Check the parameters that only this estimator has."""
         raise NotImplementedError
 
     def _objective_of(self, data: Sequences, row_weights: Vector, warn: Warn) -> LabelChain:
@@ -66,11 +64,11 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         self, old_names: Sequence[str], old_classes: NDArray[Any], old_layout: Any, old_weights: Vector,
         names: Sequence[str], classes: NDArray[Any], layout: Any,
     ) -> Vector:  # fmt: skip
-        """Weights of an earlier fit in the places of this one, for a warm start."""
+        """Weights of an earlier fit in the layout of this one, for a warm start."""
         raise NotImplementedError
 
     def _layout_state(self, arrays: Arrays) -> dict[str, Any]:
-        """Fills the arrays of a model file; returns the entries of its header."""
+        """Fill the arrays of a model file and return its header entries."""
         raise NotImplementedError
 
     def _restored_layout(self, header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEncoder, Any]:
@@ -86,12 +84,12 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         X : list of sequences, or with ``lengths`` an array or list of tokens
             A sequence is a list of tokens, or a dense or sparse array or a data frame with a row per token. A
             token is a list of feature names, or a dict from names to values: text makes the feature "name=text", a number
-            the feature "name" of that value, True the feature "name", False and None none.
+            the feature "name" with that value, True the feature "name", False and None none.
         y : list of lists of labels, or with ``lengths`` a flat array or list
-            Text or numbers; None where a label is not known: the loss then sums over all that it could be.
+            Text or numbers; None for an unknown label: the loss then sums over all possible ones.
         sample_weight : array-like with an entry per sequence, float or None, default=None
         lengths : array-like of int or None, default=None
-            The number of tokens of each sequence, where X and y hold those of all sequences one after the other.
+            The number of tokens of each sequence, if X and y hold the concatenated tokens of all sequences.
 
         Returns
         -------
@@ -114,7 +112,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         layout = objective.layout
         names = encoder.names if encoder.n_columns is None else None
         groups = self._with_strengths(self._groups_of(names, layout))
-        rules_of(self.allowed, classes)  # bad ones are told before the work, not after
+        rules_of(self.allowed, classes)  # bad rules raise before the work, not after
         tuner = self._checked_tuner(groups)
         start = None if old is None else self._carried_weights(*old, encoder.names, classes, layout)
         result = self._tune(
@@ -128,7 +126,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
     def _objective(
         self, encoder: FeatureEncoder, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector, warn: Warn
     ) -> tuple[LabelChain, NDArray[Any]]:
-        """The loss, and the labels. What is encoded on the way is gone afterwards: the objective has its own form of it."""
+        """The loss, and the labels. Encoded input is freed on return: the objective stores the data in its own form."""
         tokens = encoder.encode(sequences, learn=True)
         refuse_empty(tokens.starts)
         counted = row_weights > 0.0
@@ -141,7 +139,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         )  # fmt: skip
         return self._objective_of(data, row_weights, warn), codes_of.classes
 
-    # What the model knows, for readers.
+    # Inspection of the fitted model.
 
     @property
     def feature_names_(self) -> list[str]:
@@ -170,7 +168,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         X, lengths
             As in ``fit``.
         known : list of lists of labels, default=None
-            Labels that are given, None where they are to be found.
+            Known labels, None for those to predict.
 
         Returns
         -------
@@ -189,7 +187,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         return [marginals[start:end] for start, end in pairwise(data.starts.tolist())]
 
     def predict_nbest(self, X: Any, n: int = 5, lengths: Any = None) -> list[list[tuple[list[Any], float]]]:
-        """Of each sequence up to n labellings with their probabilities, the most probable first."""
+        """Up to n labellings of each sequence with their probabilities, the most probable first."""
         _check_count("n", n)
         data = self._encoded(X, lengths, None)
         found = self._decoder().several_best(data, n)
@@ -200,7 +198,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         ]
 
     def sample(self, X: Any, n: int = 1, lengths: Any = None, *, random_state: Any = None) -> list[list[list[Any]]]:
-        """Of each sequence n labellings, drawn by their probability. ``random_state`` None is the seed 0."""
+        """Sample n labellings of each sequence by their probability. ``random_state=None`` means the seed 0."""
         _check_count("n", n)
         data = self._encoded(X, lengths, None)
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
@@ -218,13 +216,13 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         return float(weights[counted] @ known[counted])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
-        """The share of tokens whose label is predicted right, sequences weighted; labels that are None do not count."""
+        """The accuracy over tokens, with weighted sequences; tokens whose label is None are ignored."""
         data = self._encoded(X, lengths, None)
         truth = self._label_codes().encode(as_sequences("y", y, lengths), data.starts, unseen=UNSEEN_LABEL)
         weights = np.repeat(checked_weights(sample_weight, data.n_sequences), np.diff(data.starts))
         weights[truth == UNKNOWN] = 0.0
         if not weights.any():
-            raise InputError("y holds no labels to score by")
+            raise InputError("y has no known labels of positive weight to score by")
         found, scores = self._decoder().best(data)
         _refuse_impossible(scores)
         return float(np.average(found == truth, weights=weights))
@@ -246,7 +244,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         return LabelCodes(self.classes_)
 
     def _decoder(self) -> ChainDecoder:
-        """Kept: users tag sentence by sentence."""
+        """Cached, since users tag sentence by sentence."""
         allowed = self.allowed
         asked = (allowed if allowed is None or isinstance(allowed, str) else [*map(tuple, allowed)], self.n_jobs)
         kept = _decoders.get(self)
@@ -273,7 +271,7 @@ def _refuse_impossible(scores: Vector) -> None:
     """Scores or log sums of sequences; -inf where every labelling is forbidden."""
     impossible = np.flatnonzero(~(scores > -np.inf))
     if len(impossible):
-        raise InputError(f"sequence {impossible[0]}: no labels agree with those known and with 'allowed'")
+        raise InputError(f"sequence {impossible[0]}: no labelling agrees with the known labels and with 'allowed'")
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Sequences and their labels as users have them, checked, and the labels as numbers."""
+"""Validation of sequences and labels in the users' forms, and encoding of labels as numbers."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -14,12 +14,12 @@ from tikhon.models.chain.sequences import UNKNOWN
 
 Codes = NDArray[np.int32]
 SHOWN = 8  # labels in a message
-MOST_LABELS = 2**16  # the kernels number them by 16 bits
-WHAT_LABELS_ARE = "labels must be text or numbers, and None where not known"
+MOST_LABELS = 2**16  # the kernels use 16-bit label numbers
+WHAT_LABELS_ARE = "labels must be text or numbers, or None if unknown"
 
 
 def as_sequences(name: str, values: Any, lengths: Any) -> Sequence[Any]:
-    """One entry per sequence: the values as they are or, with ``lengths``, cut into runs of so many tokens."""
+    """One entry per sequence: the values as given or, with ``lengths``, split into runs of these lengths."""
     if lengths is None:
         if isinstance(values, str | bytes | Mapping) or is_sparse(values) or not isinstance(values, Iterable):
             raise InputError(
@@ -42,7 +42,9 @@ def as_sequences(name: str, values: Any, lengths: Any) -> Sequence[Any]:
 def checked_lengths(lengths: Any) -> NDArray[np.int64]:
     found = np.asarray(lengths)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu") or (found < 1).any():
-        raise InputError("lengths must be a flat list of whole numbers, 1 or larger: the tokens of each sequence")
+        raise InputError(
+            "lengths must be a flat list of whole numbers, 1 or larger: the number of tokens of each sequence"
+        )
     return found.astype(np.int64)
 
 
@@ -54,7 +56,7 @@ class LabelCodes:
         self._codes: dict[Any, int] = {label: code for code, label in enumerate(classes.tolist())}
 
     def encode(self, labels: Sequence[Any], starts: NDArray[np.int64], *, unseen: int | None = None) -> Codes:
-        """One code per token, UNKNOWN for None; a label that has none is an error, or becomes ``unseen``."""
+        """One code per token, UNKNOWN for None; a label without a code is an error, or becomes ``unseen``."""
         check_labels(labels, starts)
         codes = np.full(int(starts[-1]), UNKNOWN, np.int32)
         place = 0
@@ -81,7 +83,7 @@ class LabelCodes:
 
 
 def label_codes(labels: Sequence[Any], starts: NDArray[np.int64], counted: NDArray[np.bool_]) -> LabelCodes:
-    """Numbers for the labels of the sequences that count."""
+    """Numbers for the labels of the ``counted`` sequences."""
     check_labels(labels, starts)
     seen: dict[Any, None] = {}
     for i in np.flatnonzero(counted).tolist():

@@ -16,7 +16,7 @@ from tikhon.models.chain.transitions import Transitions
 
 
 def chain_state(encoder: FeatureEncoder, layout: Layout, arrays: Arrays) -> dict[str, Any]:
-    """Fills the arrays; returns the entries of the header."""
+    """Fill the arrays and return the header entries."""
     arrays["pairs.features"] = layout.pair_features
     arrays["pairs.labels"] = layout.pair_labels
     for number, rows in enumerate(layout.transitions, start=1):
@@ -33,7 +33,7 @@ def chain_state(encoder: FeatureEncoder, layout: Layout, arrays: Arrays) -> dict
 
 
 def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEncoder, Layout]:
-    """From a header and arrays that are as ``description.py`` says; whether names differ turns out here."""
+    """Restore from a header and arrays that agree with ``description.py``; that names differ is checked here."""
     numbers = Numbering()
     if header["n_columns"] is None:
         names = _unpacked(arrays["features.text"], arrays["features.ends"])
@@ -50,7 +50,7 @@ def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEn
 
 
 def _packed(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Texts one after the other, and where each ends; surrogates, which users' text may hold, survive."""
+    """Concatenated texts, and where each ends; surrogates, which users' text may contain, are preserved."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
 

@@ -1,10 +1,10 @@
-"""Features of tokens, in all the forms that people have them in, as numbers.
+"""Encoding of token features, in all accepted forms, as numbers.
 
 A sequence is a list of tokens, and a token one of
 
 - a dict from names to values: text makes the feature ``name=text``, a number the feature ``name`` with that value, True the
   feature ``name``, False and None none;
-- a list, tuple or set of texts: features that are there;
+- a list, tuple or set of texts: the features present;
 
 or a sequence is a dense or sparse array with a row per token and a column per feature.
 """
@@ -24,12 +24,12 @@ from tikhon.errors import InputError
 from tikhon.estimators.checks import LARGEST_VALUE
 from tikhon.estimators.user_warnings import warn_user
 
-UNSEEN = -1  # the number of a feature that has none
+UNSEEN = -1  # the number of an unknown feature
 
 
 @dataclass(frozen=True, eq=False)
 class TokenFeatures:
-    """Features of the tokens of some sequences, one after the other; values are None where all are 1."""
+    """Features of the tokens of several sequences, concatenated; values are None if all are 1."""
 
     starts: NDArray[np.int64]
     pointers: NDArray[np.int64]
@@ -38,7 +38,7 @@ class TokenFeatures:
 
 
 class Numbering(dict[str, int]):
-    """Numbers names in the order in which they are first asked for, until ``closed``; known ones never leave C."""
+    """Numbers names in the order of their first lookup, until ``closed``; lookups of known names run in C."""
 
     closed = False
 
@@ -52,12 +52,12 @@ class Numbering(dict[str, int]):
 
 
 class _NotText(Exception):
-    """A feature in a list that has no name."""
+    """A feature in a list that is not text."""
 
 
 @dataclass(eq=False)
 class FeatureEncoder:
-    """Numbers for the names of features: learned from the first data, then looked up; unknown ones are left out."""
+    """Numbers for feature names: learned from the training data, then looked up; unknown ones are left out."""
 
     numbers: Numbering = field(default_factory=Numbering)
     n_columns: int | None = None  # of arrays, which have columns and no names
@@ -71,7 +71,7 @@ class FeatureEncoder:
         return list(self.numbers) if self.n_columns is None else [f"x{j}" for j in range(self.n_columns)]
 
     def names_of(self, features: NDArray[np.int32]) -> list[str]:
-        """Of a few features: arrays may have more columns than names would fit into memory."""
+        """The names of a few features; for arrays, all names might not fit into memory."""
         if self.n_columns is not None:
             return [f"x{j}" for j in features.tolist()]
         names = self.names
@@ -91,7 +91,7 @@ class FeatureEncoder:
         self.numbers.closed = not learn
         numbered = self.numbers.__getitem__
         starts, pointers, features = array("q", [0]), array("q", [0]), array("i")
-        values: array[float] | None = None  # made where the first value other than 1 turns up
+        values: array[float] | None = None  # created at the first value other than 1
         for i, sequence in enumerate(X):
             if isinstance(sequence, str | bytes | Mapping) or not isinstance(sequence, Iterable):
                 raise InputError(f"sequence {i} is {_shown(sequence)}: a sequence is a list of tokens or an array")
@@ -143,14 +143,14 @@ class FeatureEncoder:
 
 
 def _without_names(sequence: Any) -> Any:
-    """The values of a data frame; columns are told apart by their place, as those of arrays."""
+    """The values of a data frame; columns are identified by position, like those of arrays."""
     if not (hasattr(sequence, "columns") and hasattr(sequence, "to_numpy")):
         return sequence
     values = sequence.to_numpy()
     if values.dtype != object:
         return values
     try:
-        return values.astype(np.float64)  # numbers of several kinds, or of a kind that knows missing values
+        return values.astype(np.float64)  # mixed numeric types, or a nullable one
     except (TypeError, ValueError):
         return values
 
@@ -161,13 +161,15 @@ def _is_array(sequence: Any) -> bool:
 
 def _rows(sequence: Any, i: int) -> Any:
     if not _is_array(sequence):
-        raise InputError(f"sequence {i} is {_shown(sequence)}, and those before are arrays: all must be of one form")
+        raise InputError(
+            f"sequence {i} is {_shown(sequence)}, but those before are arrays: all must have the same form"
+        )
     if sequence.ndim != 2:
         raise InputError(
             f"sequence {i} has {sequence.ndim} dimensions: an array has a row per token, a column per feature"
         )
     rows = sp.csr_array(sequence, dtype=np.float64)
-    if not rows.has_canonical_format:  # a copy: indices may be those of the user's matrix
+    if not rows.has_canonical_format:  # a copy: the index arrays may belong to the user's matrix
         rows = rows.copy()
         rows.sum_duplicates()
     bad = ~(np.abs(rows.data) <= LARGEST_VALUE)
@@ -179,11 +181,11 @@ def _rows(sequence: Any, i: int) -> Any:
 
 
 def warn_of_no_features(found: TokenFeatures) -> None:
-    """Nothing in common with the training data is a mistake far more often than bad luck."""
+    """Warn if no feature was seen in training, which is usually a mistake."""
     if len(found.pointers) > 1 and len(found.features) == 0:
         warn_user(
-            "no token has a feature that was seen in training: labels follow from transitions alone; are features made in the "
-            "same way?",
+            "no token has a feature that was seen in training: predictions depend on transitions alone; check that features "
+            "are made in the same way",
             UserWarning,
         )
 

@@ -1,4 +1,4 @@
-"""What a chain CRF knows of its weights before it is fitted: of sequences, from an earlier fit, of memory."""
+"""Preparation of a chain CRF's fit: sequence weights, weights of an earlier fit, a warning about memory."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Vector
 
 VECTORS = (
-    40  # of the size of the weights that a tuning holds at a time: memories of L-BFGS, gradients of chunks, adjoints
+    40  # number of weight-sized vectors that a tuning holds at a time: L-BFGS memories, gradients of chunks, adjoints
 )
 MOST_OF_MEMORY = 0.8
 
@@ -28,7 +28,7 @@ def sequence_weights(
     starts: NDArray[np.int64],
     classes: NDArray[Any],
 ) -> Vector:
-    """Row weights times the mean weight of the labels of each sequence, of those that are known."""
+    """Row weights times the mean class weight of each sequence's known labels."""
     if class_weight is None:
         return row_weights
     per_token = np.repeat(row_weights, np.diff(starts))
@@ -56,7 +56,7 @@ def carried_weights(
     classes: NDArray[Any],
     layout: Layout,
 ) -> Vector:
-    """Weights of an earlier fit in the places of this one: by the names of features and labels; 0 for new pairs."""
+    """Weights of an earlier fit in the layout of this one, matched by feature names and labels; 0 for new pairs."""
     label_of = {label: code for code, label in enumerate(old_classes.tolist())}
     feature_of = {name: number for number, name in enumerate(old_names)}
     labels = np.array([label_of.get(label, -1) for label in classes.tolist()])
@@ -89,19 +89,19 @@ def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np
 
 
 def warn_of_memory(data: Sequences, layout: Layout, warn: Warn) -> None:
-    """Say before the work begins that memory will hardly do, with what it would take."""
+    """Warn before the work begins if memory is likely to be too small, with an estimate of the need."""
     needed = 8.0 * VECTORS * layout.n_weights + 2.0 * data.features.nbytes
     available = _available_memory()
     if available is not None and needed > MOST_OF_MEMORY * available:
         warn(
-            f"{layout.n_weights:,} weights and {len(data.features):,} features of tokens take about {needed / 2**30:.1f} GiB, "
-            f"and {available / 2**30:.1f} GiB are free: use fewer features (drop rare ones), or all_pairs=False",
+            f"{layout.n_weights:,} weights and {len(data.features):,} token features take about {needed / 2**30:.1f} GiB, "
+            f"but only {available / 2**30:.1f} GiB are free: use fewer features (drop rare ones), or all_pairs=False",
             TuningWarning,
         )
 
 
 def _available_memory() -> float | None:
-    """Bytes, where the system tells."""
+    """In bytes; None if the system does not report it."""
     try:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):

@@ -1,5 +1,5 @@
 """The estimator of RNA folding.
 
-- ``folder``: RNAFolder, its fit and its files; ``predictions``: what it predicts when it is fitted.
-- ``rna_input``: what it asks of sequences and structures; ``groups``: which weights share a strength.
+- ``folder``: RNAFolder, its fit and its files; ``predictions``: the predictions of a fitted RNAFolder.
+- ``rna_input``: validation of sequences and structures; ``groups``: which weights share a strength.
 """

@@ -1,4 +1,4 @@
-"""The model file of an RNAFolder, described: its weights and rules. ``tikhon fold predict`` reads no more than these."""
+"""Description of an RNAFolder's model file: its weights and rules. ``tikhon fold predict`` reads only these."""
 
 from tikhon.data.values import Flag, ListOf, Text, Whole
 from tikhon.estimators.description import TRUTH, model_description

@@ -37,66 +37,66 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
     """A log-linear model of RNA secondary structures that learns one L2 strength for each kind of structural feature.
 
     It minimises ``sum_i a_i (log Z(x_i) - log Z(x_i, y_i)) + 1/2 sum_g strength_g ||w_g||^2`` over molecules i with weights a.
-    Z(x) sums exp(score) over all nested structures of a sequence, Z(x, y) over those that agree with what is known of its
-    structure. The features are the 708 of CONTRAfold 2 in 15 kinds: pairs, stacks, lengths of loops and so on.
+    Z(x) sums exp(score) over all nested structures of a sequence, Z(x, y) over those that agree with its known structure.
+    The features are the 708 of CONTRAfold 2 in 15 kinds: pairs, stacks, loop lengths and so on.
 
     Parameters
     ----------
     groups : "kind", "separate", None, array-like, dict or callable, default="kind"
-        Which weights share a strength: those of a kind, none, or all (None); or any form but "prefix" that
-        LogisticRegression takes, by the names of the weights.
+        Which weights share a strength. "kind": those of a kind; "separate": none; None: all; or any form that
+        LogisticRegression takes except "prefix", applied to the names of the weights.
     tuner : {"auto", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
-        How the strengths are learned. "auto" descends the loss of held-out molecules. None: as given.
+        How the strengths are learned. "auto" minimises the loss of held-out molecules. None: no tuning.
     strengths : float, dict from group name to float, or None, default=None
-        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others. With ``tuner=None`` a dict
+        Fixed strengths of all groups (a number) or of some (a dict); the tuner learns the others. With ``tuner=None`` a dict
         must name every group, and None means 1.0 for all.
     without : sequence of str, default=()
-        Kinds of features to leave out, by the names of groups that "kind" gives; their weights are 0.
+        Kinds of features to leave out, named as the groups of "kind"; their weights are 0.
     least_hairpin : int, default=0
-        Letters between two that pair, at least.
+        Minimum number of letters between two that pair.
     longest_loop : int, default=30
-        Unpaired letters of a bulge or internal loop, at most 30.
+        Maximum number of unpaired letters in a bulge or internal loop; 30 is the limit.
     all_pairs : bool, default=False
-        May any two letters pair? False: AU, CG and GU.
+        Whether any two letters may pair. False: only AU, CG and GU.
     counts_parses : bool, default=False
-        Count structures with three pairs or more inside a loop as often as CONTRAfold's grammar parses them: for its
+        Count structures with three or more pairs inside a loop as often as CONTRAfold's grammar parses them: for its
         weights, and to compare with its partition functions.
     longest_sequence : int, default=6000
         Longer sequences are refused, with the memory that they would take: 2.7 GB for 6,000 letters, and four times as
-        much for twice as many (the tables alone; other arrays take a third more, Hessian products in fits twice as much).
+        much for twice the length (the tables alone; other arrays take a third more, Hessian products in fits twice as much).
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
-        How molecules are split for tuners that need hold-out data; None is one hold-out part. "auto" is five folds, for
-        ``tuner="auto"`` and 5,000 molecules or more one hold-out part.
+        How molecules are split for tuners that need hold-out data. None: a single hold-out. "auto": five folds, or a single
+        hold-out for ``tuner="auto"`` with 5,000 or more molecules.
     validation_fraction : float, default=0.2
-        The part of the molecules in the hold-out, with ``cv=None``; runs of neighbours are held out together.
+        Fraction of the molecules to hold out with ``cv=None``; runs of neighbouring ones are held out together.
     rescale : {"none", "n"}, default="none"
-        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of weights.
+        With "n", strengths learned on part of the data are multiplied by the ratio of weights for the final fit on all data.
     solver : {"auto", "lbfgs", "newton-cg"} or solver object, default="auto"
     tol : float or None, default=None
-        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        Convergence tolerance of a fit: the relative gap between its penalised objective and the optimum
         (docs/conventions.md). None: 1e-6.
     max_iter : int, default=1000
-        The most iterations of one fit.
+        Maximum number of iterations of one fit.
     warm_start : bool, default=False
-        Begin at the weights of the last fit, or of ``pretrained``. The strengths are learned again.
+        Start from the weights of the last fit, or of ``pretrained``. The strengths are learned again.
     random_state : int, RandomState or None, default=None
-        Seeds the splits. None is the seed 0: the same call gives the same answer.
+        Seed of the splits. None means the seed 0, so that results are reproducible.
     n_jobs : int or None, default=None
         Threads over molecules; None and -1 mean all cores. Results do not depend on it.
     verbose : int, default=0
-        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+        1: log every step of the tuner to ``logging.getLogger("tikhon.estimators.base")`` at level INFO.
 
     Attributes
     ----------
     weights_ : dict from weight name to float
-        By the names of CONTRAfold's parameter files.
+        Named as in CONTRAfold's parameter files.
     strengths_ : dict from group name to float
     tuning_ : TuneResult
-        What happened: status and its reason, losses, residuals, a trace of the steps.
+        Result of the tuning: status and its reason, losses, residuals, a trace of the steps.
     groups_ : Groups
         The group of each weight.
     n_iter_ : int
-        Iterations of the solver over the whole tuning.
+        Total number of solver iterations of the tuning.
 
     Examples
     --------
@@ -161,10 +161,10 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
         Parameters
         ----------
         X : list of str
-            Sequences: A, C, G, U or T in either case; letters that are not known (N) pair with nothing.
+            Sequences: A, C, G, U or T in either case; unknown letters (N) pair with nothing.
         y : list of str
-            Structures in dot-bracket, "?" where it is not known what a letter does, "|" where it pairs and it is not known with
-            which.
+            Structures in dot-bracket notation, with "?" for an unknown letter state and "|" for a letter that pairs with an
+            unknown partner.
         sample_weight : array-like with an entry per molecule, float or None, default=None
 
         Returns
@@ -213,12 +213,12 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
 
     @classmethod
     def pretrained(cls, **parameters: Any) -> Self:
-        """The model that comes with tikhon: learned by it from TORNADO TrainA, as ``docs/results/rna-generalise.md`` tells.
+        """The model that comes with tikhon, trained by it on TORNADO TrainA (see ``docs/results/rna-generalise.md``).
 
         Parameters
         ----------
         **parameters
-            Of the model, such as ``n_jobs=1``. Unless told, it leaves 3 letters or more between two that pair.
+            Parameters of the model, such as ``n_jobs=1``. The default of ``least_hairpin`` is 3 here.
 
         Returns
         -------
@@ -239,18 +239,18 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
 
     @classmethod
     def from_parameters(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
-        """A model with the weights of a parameter file, as CONTRAfold and EternaFold write them, gzipped or not.
+        """A model with the weights of a parameter file of CONTRAfold or EternaFold, gzipped or not.
 
         Parameters
         ----------
         path : str or path-like
         **parameters
-            Of the model: ``least_hairpin=3`` for EternaFold's weights.
+            Parameters of the model: ``least_hairpin=3`` for EternaFold's weights.
 
         Returns
         -------
         RNAFolder
-            Ready to predict. Its strengths are 0: the file does not tell them.
+            Ready to predict. Its strengths are 0, since the file does not contain them.
         """
         model = cls(**parameters)
         model._weights = read_weights(Path(path), folding_weights().names)
@@ -265,7 +265,7 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
         return model
 
     def save_parameters(self, path: str | os.PathLike[str]) -> None:
-        """Write the weights to a parameter file that CONTRAfold and EternaFold read; every bit is kept."""
+        """Write the weights to a parameter file for CONTRAfold and EternaFold, in full precision."""
         write_parameters(Path(path), self.weights_)
 
     def _own_state(self, arrays: Arrays) -> dict[str, Any]:
@@ -279,6 +279,6 @@ class RNAFolder(FoldingPredictions, WeightsByGroup, TunedEstimator):
 
 
 def _picked(values: Iterable[Any], numbers: NDArray[np.intp]) -> list[Any]:
-    """By place, whatever the index of a data frame says."""
+    """Select by position, whatever the index of a data frame."""
     every = list(values)
     return [every[number] for number in numbers]

@@ -21,7 +21,7 @@ def groups_of_weights(spec: GroupSpec) -> Groups:
     if isinstance(spec, str) and spec == KINDS:
         return Groups(folding_weights().groups.copy(), GROUPS, np.full(len(GROUPS), np.nan))
     if isinstance(spec, str) and spec != "separate":
-        raise InputError(f"groups={spec!r} is not known: write 'kind', 'separate', None, an array, a dict, a function")
+        raise InputError(f"groups={spec!r}: write 'kind', 'separate', None, an array, a dict or a function")
     index, groups = groups_of_columns(spec, names)
     return Groups(index, groups, np.full(len(groups), np.nan))
 
@@ -35,12 +35,12 @@ def left_out_weights(without: Any) -> NDArray[np.bool_]:
         if kind not in GROUPS:
             raise InputError(f"without names the unknown kind {kind!r}: the kinds are {', '.join(GROUPS)}")
     if len(set(kinds)) == len(GROUPS):
-        raise InputError("without leaves out every kind of feature: keep one at least")
+        raise InputError("without leaves out every kind of feature: keep at least one")
     return np.isin(folding_weights().groups, [GROUPS.index(kind) for kind in kinds])
 
 
 def with_those_left_out(groups: Groups, left_out: NDArray[np.bool_]) -> Groups:
-    """The groups of the other weights, and one more, of a strength that nothing depends on."""
+    """The groups of the other weights, and one more for those left out, whose strength has no effect."""
     if not left_out.any():
         return groups
     index = np.where(left_out, -1, groups.index)  # -1: not penalised

@@ -1,4 +1,4 @@
-"""What a fitted RNAFolder predicts: structures, probabilities of pairs, likelihoods and scores."""
+"""Predictions of a fitted RNAFolder: structures, probabilities of pairs, likelihoods and scores."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from tikhon.objective import Vector
 
 Found = TypeVar("Found")
 
-LEAST_PROBABILITY = 1e-9  # of a pair that is told
+LEAST_PROBABILITY = 1e-9  # of a pair that is returned
 WHAT_IS_KNOWN = "what is known of it"
 
 
@@ -43,19 +43,19 @@ class FoldingPredictions:
         raise NotImplementedError
 
     def predict(self, X: Any, *, gamma: float = 6.0, method: str = "mea", constraints: Any = None) -> list[str]:
-        """The structure of each sequence, in dot-bracket.
+        """The structure of each sequence, in dot-bracket notation.
 
         Parameters
         ----------
         X : list of str
         gamma : float, default=6.0
-            What a letter that is rightly paired is worth beside one that is rightly unpaired: the more, the more pairs.
+            Weight of a correctly paired letter relative to a correctly unpaired one: larger values predict more pairs.
         method : {"mea", "centroid", "viterbi"}, default="mea"
-            "mea": the largest expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
-            the most probable structure, whatever gamma is.
+            "mea": maximum expected accuracy. "centroid": the largest sum of (gamma + 1) p - 1 over its pairs. "viterbi":
+            the most probable structure, regardless of gamma.
         constraints : list of str or None, default=None
-            What is known: a structure for each sequence, with "?" where nothing is, "|" for a letter that pairs with any other.
-            A dot is a letter that is unpaired.
+            Known parts of the structures, one string per sequence: "?" for an unconstrained letter, "|" for one that pairs
+            with any other, "." for an unpaired one.
 
         Returns
         -------
@@ -69,28 +69,28 @@ class FoldingPredictions:
         return [found.structures[0] for found in self._predictions(X, constraints, request)]
 
     def sample(self, X: Any, n: int = 1, *, constraints: Any = None, random_state: Any = None) -> list[list[str]]:
-        """Of each sequence n structures, drawn by their probability. ``random_state`` None is the seed 0."""
+        """Sample n structures of each sequence by their probability. ``random_state=None`` means the seed 0."""
         if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
             raise InputError(f"n={n!r}: write a whole number, 1 or larger")
         request = Request(method=SAMPLE, count=int(n), seed=sampling_seed(seeded(random_state)))
         return [found.structures for found in self._predictions(X, constraints, request)]
 
     def predict_nbest(self, X: Any, n: int = 5, *, constraints: Any = None) -> list[list[tuple[str, float]]]:
-        """Of each sequence up to n different structures with their probabilities, the most probable first.
+        """Up to n distinct structures of each sequence with their probabilities, the most probable first.
 
         Parameters
         ----------
         X : list of str
         n : int, default=5
-            Fewer are returned where there are fewer. Memory grows with n times the letters of a sequence.
+            Fewer are returned if there are fewer. Memory grows with n times the length of a sequence.
         constraints : list of str or None, default=None
-            As in ``predict``. Probabilities are then shares of the structures that agree.
+            As in ``predict``. Probabilities are then conditional on the constraints.
 
         Returns
         -------
         list of list of (str, float)
-            With ``counts_parses``, n structures with the most probable parses, in the order of their own probabilities: sums
-            over parses.
+            With ``counts_parses``, the n structures with the most probable parses, ordered by their own probabilities, which
+            are sums over parses.
 
         Examples
         --------
@@ -105,18 +105,18 @@ class FoldingPredictions:
         return [list(zip(one.structures, one.probabilities, strict=True)) for one in found]
 
     def predict_pairs(self, X: Any, *, constraints: Any = None) -> list[Any]:
-        """Of each sequence a sparse matrix: the probability that letters i < j (from 0) pair, where it is 1e-9 or more."""
+        """For each sequence, a sparse matrix of the probabilities, 1e-9 or more, that letters i < j (from 0) pair."""
         request = Request(method=None, least_probability=LEAST_PROBABILITY)
         return [found.pairs for found in self._predictions(X, constraints, request)]
 
     def log_partition(self, X: Any, *, constraints: Any = None) -> NDArray[np.float64]:
-        """log Z of each sequence: of all its structures, or of those that agree with the constraints."""
+        """log Z of each sequence: over all its structures, or over those that agree with the constraints."""
         return self._log_partitions(self._molecules(X, constraints), constrained=constraints is not None)
 
     def log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted sum of log p(structure | sequence); what is not known ("?", "|") is summed over.
+        """The weighted sum of log p(structure | sequence); unknown parts ("?", "|") are summed over.
 
-        Pairs that the model does not know, such as GA, are read as unpaired, as in training.
+        Pairs that the model does not allow, such as GA, are read as unpaired, as in training.
         """
         predictor, sequences = self._predictor(), checked_sequences(texts_of("X", X), self.longest_sequence)
         structures = checked_structures("y", y, sequences)
@@ -126,10 +126,10 @@ class FoldingPredictions:
         return float(row_weights @ (self._log_partitions(known, constrained=True) - self._log_partitions(free)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The weighted mean F1 of the predicted pairs, over molecules; 1 for one that has none and gets none.
+        """The weighted mean over molecules of the F1 score of predicted pairs; 1 if there are no pairs and none predicted.
 
-        Predicted pairs of two letters whose partners are not known ("?", "|") are neither right nor wrong, and molecules
-        of which no letter is known ("." or a bracket) do not count.
+        Predicted pairs of two letters whose partners are unknown ("?", "|") count neither as right nor as wrong, and
+        molecules without any known letter ("." or a bracket) are ignored.
         """
         X = texts_of("X", X)
         sequences = checked_sequences(X, self.longest_sequence)
@@ -138,7 +138,9 @@ class FoldingPredictions:
         told = np.array([bool((known >= NONE).any()) for known in truth])
         row_weights = checked_weights(sample_weight, len(sequences)) * told
         if not row_weights.any():
-            raise InputError("y says of no letter whether it pairs: write '.', '(' and ')' for what is known")
+            raise InputError(
+                "y has no known letter to score by: write '.', '(' and ')' for unpaired and paired letters"
+            )
         counts = [pair_counts(known, guess) for known, guess in zip(truth, found, strict=True)]
         f1 = [share(2 * right, true + told) for right, true, told in counts]
         return float(np.average(f1, weights=row_weights))
@@ -180,9 +182,9 @@ class FoldingPredictions:
         return np.array(self._each(molecules, one))
 
     def _each(self, molecules: Sequence[Molecule], function: Callable[[Molecule, int, int], Found]) -> list[Found]:
-        """What a function makes of each molecule, its number and the threads it may have."""
+        """Apply a function to each molecule, its number and the number of threads that it may use."""
         n_threads = cores(self.n_jobs)
-        shared = max(1, n_threads // len(molecules))  # threads that have no molecule of their own help with another's
+        shared = max(1, n_threads // len(molecules))  # surplus threads are shared among the molecules
         numbers = range(len(molecules))
         found = in_order(
             lambda number: function(molecules[number], number, shared), numbers, n_threads, ahead=len(molecules)

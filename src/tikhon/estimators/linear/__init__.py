@@ -1,1 +1,1 @@
-"""Estimators of linear models: ``logistic``, ``ridge`` and, in ``base``, what they share."""
+"""Estimators of linear models: ``logistic``, ``ridge`` and their common ``base``."""

@@ -1,4 +1,4 @@
-"""What the linear estimators share: from checked columns and parameters to coefficients."""
+"""The common part of the linear estimators: from checked columns and parameters to coefficients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from tikhon.estimators.user_warnings import FitWarnings
 from tikhon.groups import Groups, weight_groups
 from tikhon.objective import Matrix, Rows, Vector, hints_of
 
-SMALL = 2_000_000  # entries of X times outputs: below, threads of BLAS cost more than they save
+SMALL = 2_000_000  # entries of X times outputs: below, BLAS threads cost more than they save
 
 
 @dataclass(frozen=True, eq=False)
 class LastFit:
-    """The coefficients of an earlier fit, in units of the columns as given, for a warm start."""
+    """The coefficients of an earlier fit, in the original units of the columns, for a warm start."""
 
     columns: list[str]
     classes: list[Any]
@@ -37,7 +37,7 @@ class LastFit:
     intercepts: Vector
 
     def weights(self, scales: Vector, means: Vector | None, *, fit_intercept: bool) -> Vector:
-        """In units of columns that are divided by ``scales`` and then shifted by ``means``."""
+        """The weights for columns divided by ``scales`` and then shifted by ``means``."""
         coefficients = self.coefficients * scales
         if not fit_intercept:
             return coefficients.ravel()
@@ -73,24 +73,24 @@ class LinearEstimator(TunedEstimator):
         outputs: Sequence[str] | None,
         last: "LastFit | None" = None,
     ) -> tuple[Matrix, Vector, Rows]:
-        """Tune and fit; sets the attributes that both estimators have.
+        """Tune and fit; set the attributes that both estimators have.
 
         Parameters
         ----------
         build : callable
             The objective from (scaled) X and row weights.
         likelihood : callable or None
-            The same as a negative log-likelihood, where ``build`` does not give one.
+            The same as a negative log-likelihood, if ``build`` does not give one.
         codes : array or None
-            Class numbers, to stratify by.
+            Class numbers, for stratification.
         outputs : sequence of str or None
-            Names of the outputs where each has its own groups.
+            Names of the outputs if each has its own groups.
         last : LastFit or None
-            Coefficients of the same outputs to begin with, where they have the same columns.
+            Initial coefficients of the same outputs, used if the columns are the same.
 
         Returns
         -------
-        coefficients (n_outputs x p, in units of the columns as given), intercepts (n_outputs), the tuned objective
+        coefficients (n_outputs x p, in the original units of the columns), intercepts (n_outputs), the tuned objective
         """
         columns = column_names(self)
         refuse_huge("X", X, columns)
@@ -108,8 +108,8 @@ class LinearEstimator(TunedEstimator):
             X = X - means
         view = likelihood if tuner.needs_likelihood and likelihood is not None else build
         objective = view(X, row_weights)
-        # Small products are not worth threads of BLAS; nor are sums over vectors, which is all that is left to it where rough
-        # fits go by gradients.
+        # BLAS threads do not pay off for small products, nor for sums over vectors, which are all that BLAS does where
+        # low-accuracy fits use L-BFGS.
         small = X.shape[0] * X.shape[1] * n_outputs < SMALL or hints_of(objective).lbfgs_gap < np.inf
         start = None
         if last is not None and last.columns == columns and last.coefficients.shape == (n_outputs, len(columns)):
@@ -137,8 +137,8 @@ class LinearEstimator(TunedEstimator):
     def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
         if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
             raise InputError(
-                "groups='prefix' needs column names and X has none: pass a data frame (a ColumnTransformer makes one "
-                "after set_output(transform='pandas')), or write one group name per column, with a transformer "
+                "groups='prefix' needs column names, but X has none: pass a data frame (a ColumnTransformer makes one "
+                "after set_output(transform='pandas')), or write one group name per column, for a transformer "
                 "groups=[name.split('__')[0] for name in transformer.get_feature_names_out()]"
             )
         groups = weight_groups(
@@ -169,7 +169,7 @@ class LinearEstimator(TunedEstimator):
             self.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
 
     def _column_groups(self) -> list[str | None]:
-        """The group of each column, None where never penalised, without the outputs' names that per_class adds."""
+        """The group of each column, None if never penalised, without the outputs' names that per_class adds."""
         groups, p = self.groups_, self.n_features_in_
         n_outputs = len(self.coef_) if self.coef_.ndim == 2 else 1
         index, names = groups.index[:p], groups.names

@@ -1,4 +1,4 @@
-"""The model files of the linear estimators, described; ``LinearEstimator._own_state`` and ``Ridge._own_state`` write them."""
+"""Descriptions of the linear estimators' model files, as written by ``LinearEstimator`` and ``Ridge._own_state``."""
 
 import numpy as np
 
@@ -13,12 +13,12 @@ _VARIANCE = Number(0.0, LARGEST**2)
 
 
 def _coefficients(*outputs: Size) -> dict[str, Array]:
-    """Of so many outputs; without any number, of the one whose axis is left out."""
+    """The arrays of this number of outputs; without a number, of a single output, whose axis is left out."""
     return {"coef": Array("float64", (*outputs, "n_features")), "intercept": Array("float64", outputs)}
 
 
 def _check_weights(header: Header, arrays: Arrays) -> None:
-    """They are those of the coefficients and, unless the model was fitted without them, of the intercepts."""
+    """Their number is that of the coefficients plus, unless the model was fitted without them, the intercepts."""
     n_coefficients, n_outputs, weights = arrays["coef"].size, arrays["intercept"].size, arrays["tuning.weights"]
     if len(weights) not in (n_coefficients, n_coefficients + n_outputs):
         expected = f"{n_coefficients} weights, as coef has, or with intercepts {n_coefficients + n_outputs}"

@@ -32,52 +32,53 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     Parameters
     ----------
     groups : None, "separate", "prefix", array-like, dict or callable, default=None
-        Which columns share a strength: all (None); none; those with the same part before "__" in their names, as
-        ColumnTransformer writes them; those with the same entry of an array with one entry per column; those listed
-        under one name of a dict from group name to columns (the others form "rest"); those for which a function of the
-        name gives the same. Array entries -1 and None, and None from a function, are never penalised.
+        Which columns share a strength. None: all; "separate": none; "prefix": those with the same name before "__", as
+        ColumnTransformer writes them; an array with one entry per column: those with equal entries; a dict from group
+        name to columns: those listed together (the others form "rest"); a function of the name: those with equal values.
+        Array entries -1 and None, and None from a function, mark columns that are never penalised.
     tuner : {"auto", "loo", "evidence", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
-        How the strengths are learned. "loo" descends the leave-one-out loss, "gradient" the cross-validated loss; "auto"
-        takes one of these two by the sizes of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
-        data; "grid" tries values of one common strength. None: as given.
+        How the strengths are learned. "loo" minimises the leave-one-out loss, "gradient" the cross-validated loss; "auto"
+        chooses one of these two by the size of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
+        data; "grid" tries values of one common strength. None: no tuning.
     strengths : float, dict from group name to float, or None, default=None
-        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others, and only fits where
-        there are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all.
+        Fixed strengths of all groups (a number) or of some (a dict); the tuner learns the others, and only fits if there
+        are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all.
     per_class : bool, default=False
-        With three classes or more, give each class strengths of its own; its groups are called "group[class]".
+        With three or more classes, learn separate strengths for each class; its groups are named "group[class]".
     fit_intercept : bool, default=True
         Whether to fit intercepts; they are never penalised.
     standardize : bool, default=False
         Divide each column by its weighted standard deviation over all rows before tuning (without centring, so that
         sparse data stay sparse). ``coef_`` is in the original units, ``strengths_`` is for the divided columns.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which sample weights are multiplied. "balanced": inversely proportional to the
-        classes' sums of sample weights.
+        Class weights, by which sample weights are multiplied. "balanced": inversely proportional to the classes' sums of
+        sample weights.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
-        The splits of tuners that need hold-out data. A number: shuffled, stratified folds, fewer where the smallest
-        class has fewer rows; classes of a single row are never held out. None: one hold-out. "auto": five folds, but
-        ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value; given splits it always uses.
+        Splits for tuners that need hold-out data. A number: shuffled, stratified folds, fewer if the smallest class has
+        fewer rows; classes with a single row are never held out. None: a single hold-out. "auto": five folds, but
+        ``tuner="auto"`` uses leave-one-out or a single hold-out where that is more efficient; explicit splits are
+        always used.
     validation_fraction : float, default=0.2
-        The part of the rows in the hold-out, with ``cv=None``; runs of neighbours are held out together.
+        Fraction of the rows to hold out with ``cv=None``; runs of neighbouring rows are held out together.
     rescale : {"none", "n"}, default="none"
-        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of the
-        sums of weights.
+        With "n", strengths learned on part of the data are multiplied by the ratio of the sums of weights for the final
+        fit on all data.
     solver : {"auto", "newton", "newton-cg", "lbfgs"} or solver object, default="auto"
         The solver for given strengths.
     tol : float or None, default=None
-        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        Convergence tolerance of a fit: the relative gap between its penalised objective and the optimum
         (docs/conventions.md). None: 1e-16 where fits factorise the Hessian, else 1e-6, or 1e-3 where L-BFGS is used.
     max_iter : int, default=1000
-        The most iterations of one fit.
+        Maximum number of iterations of one fit.
     warm_start : bool, default=False
-        Begin at the coefficients of the last fit, where it had the same columns and classes. The strengths are learned
+        Start from the coefficients of the last fit, if it had the same columns and classes. The strengths are learned
         again.
     random_state : int, RandomState or None, default=None
-        Seeds the splits. None is the seed 0: the same call gives the same answer.
+        Seed of the splits. None means the seed 0, so that results are reproducible.
     n_jobs : int or None, default=None
-        Threads over folds; None and -1 mean all cores. With more than one, BLAS is kept to one thread.
+        Threads over folds; None and -1 mean all cores. With more than one, BLAS uses a single thread.
     verbose : int, default=0
-        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+        1: log every step of the tuner to ``logging.getLogger("tikhon.estimators.base")`` at level INFO.
 
     Attributes
     ----------
@@ -85,16 +86,16 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
     intercept_ : ndarray of shape (1,) or (n_classes,)
     strengths_ : dict from group name to float
     tuning_ : TuneResult
-        What happened: status and its reason, losses, residuals, a trace of the steps.
+        Result of the tuning: status and its reason, losses, residuals, a trace of the steps.
     groups_ : Groups
         The group of each weight.
     classes_ : ndarray of shape (n_classes,)
-        The labels, of rows with positive weight.
+        The labels of the rows with positive weight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where X was a frame with column names.
+        Only if X was a data frame with column names.
     n_iter_ : int
-        Iterations of the solver over the whole tuning.
+        Total number of solver iterations of the tuning.
 
     Examples
     --------
@@ -160,7 +161,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         y : array-like of shape (n_samples,)
             Labels: numbers, text or booleans.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold a row out as a whole, whatever its weight.
+            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold out whole rows, whatever their weight.
 
         Returns
         -------
@@ -169,7 +170,7 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         checked_parameters(self)
         last = self._last_fit()
         X, y = checked_matrix(self, X, y, fitting=True)
-        if y.dtype.kind not in "iub":  # whole numbers are classes; for others scikit-learn knows best
+        if y.dtype.kind not in "iub":  # whole numbers are classes; scikit-learn checks the others
             with as_input_error(X, y):
                 check_classification_targets(y)
         row_weights = checked_weights(sample_weight, X.shape[0])

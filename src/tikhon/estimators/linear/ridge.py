@@ -40,51 +40,51 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     Parameters
     ----------
     groups : None, "separate", "prefix", array-like, dict or callable, default=None
-        Which columns share a strength: all (None); none; those with the same part before "__" in their names, as
-        ColumnTransformer writes them; those with the same entry of an array with one entry per column; those listed
-        under one name of a dict from group name to columns (the others form "rest"); those for which a function of the
-        name gives the same. Array entries -1 and None, and None from a function, are never penalised.
+        Which columns share a strength. None: all; "separate": none; "prefix": those with the same name before "__", as
+        ColumnTransformer writes them; an array with one entry per column: those with equal entries; a dict from group
+        name to columns: those listed together (the others form "rest"); a function of the name: those with equal values.
+        Array entries -1 and None, and None from a function, mark columns that are never penalised.
     tuner : {"auto", "loo", "evidence", "gradient", "mm", "direct", "grid"}, tuner object or None, default="auto"
-        How the strengths are learned. "loo" descends the leave-one-out loss, "gradient" the cross-validated loss; "auto"
-        takes one of these two by the sizes of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
-        data; "grid" tries values of one common strength. None: as given.
+        How the strengths are learned. "loo" minimises the leave-one-out loss, "gradient" the cross-validated loss; "auto"
+        chooses one of these two by the size of the data. "evidence", "mm" and "direct" are Bayesian and need no hold-out
+        data; "grid" tries values of one common strength. None: no tuning.
     strengths : float, dict from group name to float, or None, default=None
-        Fixes the strength of all groups (a number) or of some (a dict); a tuner learns the others, and only fits where
-        there are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all. See the notes for
-        "mm" and "direct".
+        Fixed strengths of all groups (a number) or of some (a dict); the tuner learns the others, and only fits if there
+        are none. With ``tuner=None`` a dict must name every group, and None means 1.0 for all. See the notes for "mm" and
+        "direct".
     per_target : bool, default=False
-        With many targets, give each target strengths of its own; its groups are called "group[target]".
+        With several targets, learn separate strengths for each target; its groups are named "group[target]".
     scale_target : bool, default=True
         For "mm" and "direct": state the prior of the weights in units of each target's standard deviation, so that the
-        answer does not depend on the units of y. False: in the units of y itself, as in the 2009 paper. For other tuners
-        only where there are several targets, so that the one with the largest unit does not drown the rest.
+        result does not depend on the units of y. False: in the units of y itself, as in the 2009 paper. For other tuners
+        only with several targets, so that the one with the largest scale does not dominate the others.
     fit_intercept : bool, default=True
         Whether to fit intercepts; they are never penalised.
     standardize : bool, default=False
         Divide each column by its weighted standard deviation over all rows before tuning (without centring, so that
         sparse data stay sparse). ``coef_`` is in the original units, ``strengths_`` is for the divided columns.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
-        The splits of tuners that need hold-out data. A number: shuffled folds, no more than there are rows. None: one
-        hold-out. "auto": five folds, but ``tuner="auto"`` uses leave-one-out or one hold-out where these are better value;
-        given splits it always uses.
+        Splits for tuners that need hold-out data. A number: shuffled folds, no more than there are rows. None: a single
+        hold-out. "auto": five folds, but ``tuner="auto"`` uses leave-one-out or a single hold-out where that is more
+        efficient; explicit splits are always used.
     validation_fraction : float, default=0.2
-        The part of the rows in the hold-out, with ``cv=None``; runs of neighbours are held out together.
+        Fraction of the rows to hold out with ``cv=None``; runs of neighbouring rows are held out together.
     rescale : {"none", "n"}, default="none"
-        Whether strengths learned on a part of the data are multiplied, for the final fit on all, by the ratio of the
-        sums of weights.
+        With "n", strengths learned on part of the data are multiplied by the ratio of the sums of weights for the final
+        fit on all data.
     solver : {"auto", "newton", "newton-cg", "lbfgs"} or solver object, default="auto"
         The solver for given strengths.
     tol : float or None, default=None
-        When a fit has converged: the relative gap between its penalised objective and the optimum is at most this
+        Convergence tolerance of a fit: the relative gap between its penalised objective and the optimum
         (docs/conventions.md). None: 1e-16 where fits factorise the Hessian, else 1e-6, or 1e-3 where L-BFGS is used.
     max_iter : int, default=1000
-        The most iterations of one fit.
+        Maximum number of iterations of one fit.
     random_state : int, RandomState or None, default=None
-        Seeds the splits. None is the seed 0: the same call gives the same answer.
+        Seed of the splits. None means the seed 0, so that results are reproducible.
     n_jobs : int or None, default=None
-        Threads over folds; None and -1 mean all cores. With more than one, BLAS is kept to one thread.
+        Threads over folds; None and -1 mean all cores. With more than one, BLAS uses a single thread.
     verbose : int, default=0
-        1: every step of the tuner goes to ``logging.getLogger("tikhon.estimators.base")``, level INFO.
+        1: log every step of the tuner to ``logging.getLogger("tikhon.estimators.base")`` at level INFO.
 
     Attributes
     ----------
@@ -92,25 +92,25 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
     intercept_ : float or ndarray of shape (n_targets,)
     strengths_ : dict from group name to float
     noise_variance_ : float, ndarray of shape (n_targets,) or None
-        The variance of the noise, where the tuner estimates it ("mm" and "direct").
+        The noise variance, if the tuner estimates it ("mm" and "direct").
     tuning_ : TuneResult
-        What happened: status and its reason, losses, residuals, a trace of the steps.
+        Result of the tuning: status and its reason, losses, residuals, a trace of the steps.
     groups_ : Groups
         The group of each weight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where X was a frame with column names.
+        Only if X was a data frame with column names.
     n_iter_ : int
-        Iterations of the solver over the whole tuning.
+        Total number of solver iterations of the tuning.
 
     Notes
     -----
-    "mm" and "direct" need a likelihood: the variance v of the noise, in units of the scaled targets and the same for all
-    of them, is integrated out along with the strengths. To them a strength is the precision of the weights' prior; the
-    ridge penalty that goes with it is that precision times v. ``strengths_`` and ``tuning_`` are given in ridge units, so
-    that ``Ridge(tuner=None, strengths=model.strengths_)`` finds the same coefficients; ``tuning_.extras["precisions"]``
-    has the precisions. ``strengths`` that fix some groups while these tuners learn the others are precisions, since v is
-    not known in advance. Where all are fixed, nothing is learned and they are ridge strengths.
+    "mm" and "direct" need a likelihood: the noise variance v, in units of the scaled targets and common to all of them,
+    is integrated out along with the strengths. For these tuners a strength is the prior precision of the weights; the
+    corresponding ridge penalty is this precision times v. ``strengths_`` and ``tuning_`` are in ridge units, so that
+    ``Ridge(tuner=None, strengths=model.strengths_)`` finds the same coefficients; ``tuning_.extras["precisions"]`` has
+    the precisions. If ``strengths`` fixes some groups while these tuners learn the others, its values are precisions,
+    since v is not known in advance. If all groups are fixed, nothing is learned and they are ridge strengths.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), float or None, default=None
-            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold a row out as a whole, whatever its weight.
+            A row of weight k counts as k rows, one of weight 0 as none. Tuners hold out whole rows, whatever their weight.
 
         Returns
         -------
@@ -196,11 +196,11 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
 
         unit = self._target_unit(targets, row_weights)
-        # An intercept takes up the mean; subtracted here, it does not cost digits.
+        # An intercept absorbs the mean; subtracting it here avoids a loss of precision.
         centre = np.average(targets, axis=0, weights=row_weights) if self.fit_intercept else 0.0
         targets = targets - centre
 
-        # One target keeps its unit, so that losses are in it; many must not drown each other.
+        # A single target keeps its unit, so that losses are in that unit; several are scaled so that none dominates.
         shared_unit = 1.0 if n_targets == 1 else unit
 
         def build(X: Any, row_weights: Vector) -> LeastSquares:
@@ -227,7 +227,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         scale = unit if isinstance(objective, NoiseIntegrated) else shared_unit
         coefficients, intercepts = coefficients * np.reshape(scale, (-1, 1)), intercepts * scale + centre
         if isinstance(objective, NoiseIntegrated):
-            # The variance that the last fit used, if the tuner says so: then the ridge strengths are exact.
+            # The variance that the last fit used, if the tuner reports it: then the ridge strengths are exact.
             factor = self.tuning_.extras.get("loss_factor")
             variance = float(objective.noise_variance(self.tuning_.weights) if factor is None else 1.0 / factor)
             self.noise_variance_ = variance * unit**2
@@ -241,7 +241,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
         return self
 
     def _target_unit(self, targets: NDArray[np.float64], row_weights: Vector) -> Any:
-        """What the targets are divided by for a likelihood: a number, or one for each of many targets."""
+        """The scale by which targets are divided for a likelihood: a number, or one per target if there are several."""
         if not self.scale_target:
             return 1.0 if targets.ndim == 1 else np.ones(targets.shape[1])
         centre = np.average(targets, axis=0, weights=row_weights)
@@ -266,7 +266,7 @@ class Ridge(RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-le
 
 
 def _in_ridge_units(result: TuneResult, variance: float) -> TuneResult:
-    """Precisions times the final noise variance, in the strengths and along the trace; the precisions as an extra."""
+    """Multiply precisions by the final noise variance, also along the trace; the precisions are kept as an extra."""
     return replace(
         result,
         strengths={name: precision * variance for name, precision in result.strengths.items()},

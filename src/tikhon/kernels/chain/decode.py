@@ -1,4 +1,4 @@
-"""The best labellings of a chain, and labellings drawn by their probability.
+"""The best labellings of a chain, and random samples of labellings.
 
 States and shapes are those of ``forward_backward.py``. Scores of -inf forbid a label at a token or a step between labels.
 """
@@ -17,11 +17,11 @@ Path = NDArray[np.int32]
 
 @inlined_late
 def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
-    """Fills ``path`` with the best labels and returns their score; -inf where all are forbidden."""
+    """Fills ``path`` with the best labels and returns their score; -inf if all are forbidden."""
     n_before, n_labels, width = edge_scores.shape
     second = 0 if n_before == 1 else 1
     best, now = np.full((n_before, width), UNREACHED), np.empty((n_before, width))
-    back = np.zeros((length, n_before, width), np.int32)  # the label, or for order 2 the one before, that came before
+    back = np.zeros((length, n_before, width), np.int32)  # the preceding label or, for order 2, the one before that
     for k in range(n_labels):
         best[n_before - 1, k] = raw[0, k]
     for t in range(1, length):
@@ -33,7 +33,7 @@ def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
                     continue
                 row, into, came = edge_scores[h, j], now[second * j], back[t, second * j]
                 source = h if second == 1 else j
-                for k in range(width):  # always stored, which vectorises; padding is never read
+                for k in range(width):  # stored unconditionally, which vectorises; padding is never read
                     total = so_far + row[k]
                     better = total > into[k]
                     came[k] = source if better else came[k]
@@ -57,7 +57,7 @@ def viterbi(raw: Array, length: int, edge_scores: Array, path: Path) -> float:
 def viterbi_pass(
     first: int, last: int, starts: NDArray[np.int64], scores: Array, edge_scores: Array, paths: Path, path_scores: Array
 ) -> None:  # fmt: skip
-    """The best labels of sequences, one after the other in ``paths``, and their scores.
+    """The best labels of sequences, concatenated in ``paths``, and their scores.
 
     ``scores`` begin with the first of these sequences.
     """
@@ -87,7 +87,7 @@ def follow(back: NDArray[np.int32], length: int, second: int, h: int, k: int, pa
 def best_paths(raw: Array, length: int, edge_scores: Array, paths: NDArray[np.int32], scores: Array) -> int:
     """Fills ``paths`` (N, L) and ``scores`` (N) with the N best labellings, best first; returns how many there are.
 
-    Each state keeps its N best pasts: a score, the state before and the rank among that state's.
+    Each state keeps its N best prefixes: a score, the previous state and the rank among its prefixes.
     """
     n_before, n_labels, _ = edge_scores.shape
     n_best = len(scores)
@@ -140,7 +140,7 @@ def best_paths(raw: Array, length: int, edge_scores: Array, paths: NDArray[np.in
 def insert(
     score: float, state: int, rank: int, scores: Array, states: NDArray[np.int32], ranks: NDArray[np.int32]
 ) -> None:
-    """Keep a score among the best ones, which fall; of equal ones the earlier stays first."""
+    """Insert a score into the best ones, in descending order; among ties the earlier stays first."""
     last = len(scores) - 1
     if not score > scores[last]:
         return
@@ -153,9 +153,9 @@ def insert(
 
 @compiled
 def draw_paths(raw: Array, length: int, edge_scores: Array, uniforms: Array, paths: NDArray[np.int32]) -> float:
-    """Fills ``paths`` (N, L) with labellings drawn by their probability; ``uniforms`` (N, L) are in [0, 1).
+    """Fills ``paths`` (N, L) with sampled labellings; ``uniforms`` (N, L) are in [0, 1).
 
-    Forward in logarithms, then label by label from the last to the first. Returns log Z.
+    Forward pass in logarithms, then label by label from the last to the first. Returns log Z.
     """
     n_before, n_labels, _ = edge_scores.shape
     second = 0 if n_before == 1 else 1
@@ -189,7 +189,7 @@ def draw_paths(raw: Array, length: int, edge_scores: Array, uniforms: Array, pat
 
 @inlined_late
 def choose(logs: Array, count: int, uniform: float) -> int:
-    """The first entry at which the shares exp(logs) add up to more than ``uniform`` of their sum."""
+    """The first entry at which the cumulative sum of exp(logs) exceeds ``uniform`` times the total."""
     largest = UNREACHED
     for i in range(count):
         largest = max(largest, logs[i])

@@ -1,9 +1,9 @@
 """The table of features by labels, as an emission: scores of tokens, and derivatives by score back to its weights.
 
-Weights of (feature, label) pairs come in two forms. Features that were seen with many labels are rows of a dense table,
+Weights of (feature, label) pairs come in two forms. Features seen with many labels are rows of a dense table,
 padded with zeros; the others have a list of labels and weights each. A token's dense features come first.
 
-A pass over some sequences does everything while a sequence is in the cache: its scores, the chain over its labels
+A pass over some sequences does all work while a sequence is in the cache: its scores, the chain over its labels
 (``sequence.py``), its part of the gradient, Hessian product or diagonal.
 """
 
@@ -30,23 +30,23 @@ from tikhon.kernels.compiling import compiled, inlined_late
 class Tokens(NamedTuple):
     """Sequences of tokens with their features; all arrays are contiguous."""
 
-    starts: NDArray[np.int64]  # of each sequence, in tokens; one more than there are sequences
-    pointers: NDArray[np.int64]  # of each token, in ``features``; one more than there are tokens
-    middles: NDArray[np.int64]  # of each token: where its dense features end
+    starts: NDArray[np.int64]  # token at which each sequence starts; one more than there are sequences
+    pointers: NDArray[np.int64]  # position in ``features`` at which each token starts; one more than there are tokens
+    middles: NDArray[np.int64]  # end of the dense features of each token
     features: NDArray[np.uint32]  # rows of the dense table, or lists
     values: Array  # of the features; empty where all are 1
-    labels: NDArray[np.int32]  # of each token; UNKNOWN where not given
+    labels: NDArray[np.int32]  # of each token; UNKNOWN if not given
 
 
 class Lists(NamedTuple):
     """The labels of the features that have lists."""
 
-    pointers: NDArray[np.uint32]  # small types: they are looked up at random, and the cache is the limit
+    pointers: NDArray[np.uint32]  # small types: they are looked up at random, limited by the cache
     labels: NDArray[np.uint16]
 
 
 class TableWeights(NamedTuple):
-    """Weights, or rates at which they move, or sums by weight."""
+    """Weights, or their rates of change, or sums by weight."""
 
     dense: Array  # features x P
     sparse: Array  # one per entry of the lists
@@ -106,7 +106,7 @@ def score(token: int, tokens: Tokens, lists: Lists, weights: TableWeights, out: 
     width = len(out)
     p, middle, end = tokens.pointers[token], tokens.middles[token], tokens.pointers[token + 1]
     out[:] = 0.0
-    while p + 4 <= middle:  # four rows at a time: ``out`` is loaded and stored a quarter as often
+    while p + 4 <= middle:  # four rows at a time: a quarter of the loads and stores of ``out``
         a, b, c, d = 1.0, 1.0, 1.0, 1.0
         if weighted:
             a, b, c, d = tokens.values[p], tokens.values[p + 1], tokens.values[p + 2], tokens.values[p + 3]
@@ -210,7 +210,7 @@ def diagonal_pass(
 ) -> None:  # fmt: skip
     """Adds the variances of labels and of steps, token by token, to ``into`` and ``edges_into``.
 
-    Between tokens labels vary together, which matters only to features that a sequence has more than once.
+    It ignores covariances between tokens, which matter only for features that occur more than once in a sequence.
     """
     room = room_for(longest(first, last, tokens.starts), table)
     for i in range(first, last):
@@ -233,11 +233,11 @@ def scores_pass(first: int, last: int, tokens: Tokens, lists: Lists, weights: Ta
         score(token, tokens, lists, weights, scores[token - start])
 
 
-# A few sequences, straight from the flat weights: nothing of the size of the weights is made.
+# A few sequences, straight from the flat weights: nothing of the size of the weights is allocated.
 
 
 class Pairs(NamedTuple):
-    """Where the weights of each feature stand among the flat ones, dense features first, and their labels."""
+    """The positions of the weights of each feature among the flat ones, dense features first, and their labels."""
 
     pointers: NDArray[np.int64]
     labels: NDArray[np.int32]
@@ -246,7 +246,7 @@ class Pairs(NamedTuple):
 
 @compiled
 def score_rows(rows: NDArray[np.intp], tokens: Tokens, pairs: Pairs, weights: Array, scores: Array) -> None:
-    """Fills ``scores`` (tokens of all rows x P) of sequences, which may be given more than once."""
+    """Fills ``scores`` (tokens of all rows x P) of sequences; repetitions are allowed."""
     weighted = len(tokens.values) > 0
     place = 0
     scores[:] = 0.0

@@ -2,13 +2,13 @@
 
 A chain of order 1 or 2 has the score sum_t r_t[y_t] + sum_{t>0} a[y_{t-2}, y_{t-1}, y_t]. Both orders share the code: a
 state at position t is (h, k), the label k and, for order 2, the one before it. ``edges`` has the shape (H, K, P): from
-label j, preceded by h, to k. With order 1, H = 1 and h = 0; with order 2, H = K + 1 and h = K says that nothing comes
-before j. P is K rounded up, so that inner loops fill whole registers; entries beyond K have probability 0.
+label j, preceded by h, to k. With order 1, H = 1 and h = 0; with order 2, H = K + 1 and h = K means that nothing precedes
+j. P is K rounded up, so that inner loops fill whole registers; entries beyond K have probability 0.
 
-Probabilities are scaled to sum to 1 at each position. Where scores are so far apart that all of them underflow, the
-caller does the sequence once more in logarithms (``kernels/chain/logs.py``).
+Probabilities are scaled to sum to 1 at each position. If scores differ so widely that all of them underflow, the caller
+repeats the sequence in logarithms (``kernels/chain/logs.py``).
 
-Along a direction in which the scores move at the rates dr and da, every quantity q has the derivative dq: one tangent
+Along a direction in which the scores change at the rates dr and da, every quantity q has the derivative dq: one tangent
 pass gives those of all marginals, hence a product with the Hessian.
 """
 
@@ -22,16 +22,16 @@ from tikhon.kernels.compiling import inlined_late
 Array = NDArray[np.float64]
 Labels = NDArray[np.int32]
 
-LEAST_SUM = 1e-270  # of scaled probabilities at one position; below, products lose digits
-UNKNOWN = -1  # a label that is not given
+LEAST_SUM = 1e-270  # limit on scaled sums at one position; below it, products lose digits
+UNKNOWN = -1  # an unknown label
 UNREACHED = -np.inf
 
 
 @inlined_late
 def exponentials(raw: Array, length: int, n_labels: int, labels: Labels, constrained: bool, ex: Array) -> float:
-    """exp(r - max r) of the labels that are allowed, row by row; returns the sum of the maxima.
+    """exp(r - max r) of the allowed labels, row by row; returns the sum of the maxima.
 
-    With ``constrained``, only the given label is allowed where one is given.
+    With ``constrained``, only the given label is allowed, if there is one.
     """
     total = 0.0
     for t in range(length):
@@ -51,14 +51,14 @@ def exponentials(raw: Array, length: int, n_labels: int, labels: Labels, constra
 
 @inlined_late
 def arrive(before: Array, edges: Array, j: int, into: Array) -> None:
-    """into[k] = the sum of before times edges over all states from which a step to k leads: all labels or, for order 2, those
-    of label j."""
+    """into[k] = the sum of before times edges over all states with a step to k: all labels or, for order 2, those of label
+    j."""
     n_before, n_labels, width = edges.shape
     second = n_before > 1
     count = n_before if second else n_labels
     into[:] = 0.0
     i = 0
-    while i + 4 <= count:  # four rows at a time: ``into`` is loaded and stored a quarter as often
+    while i + 4 <= count:  # four rows at a time: a quarter of the loads and stores of ``into``
         if second:
             a, b, c, d = before[i, j], before[i + 1, j], before[i + 2, j], before[i + 3, j]
             p, q, r, s = edges[i, j], edges[i + 1, j], edges[i + 2, j], edges[i + 3, j]
@@ -120,7 +120,7 @@ def backward(
     ex: Array, length: int, edges: Array, alpha: Array, sums: Array, weight: float, beta: Array, ahead: Array,
     nodes: Array, edge_sums: Array,
 ) -> None:  # fmt: skip
-    """Adds weight times the marginals to ``nodes``, and those of pairs, less their factor ``edges``, to ``edge_sums``.
+    """Adds weight times the marginals to ``nodes``, and those of pairs, without their factor ``edges``, to ``edge_sums``.
 
     beta (2, H, P) and ahead (L, 1 or K, P) are scratch.
     """
@@ -147,7 +147,7 @@ def backward(
 
 @inlined_late
 def leave(edges: Array, ahead: Array, into: Array) -> None:
-    """into[j] = the sum over k of edges[j, k] times what lies ahead: ahead[0, k] or, for order 2, ahead[j, k]."""
+    """into[j] = the sum over k of edges[j, k] times the values ahead: ahead[0, k] or, for order 2, ahead[j, k]."""
     n_labels, width = edges.shape
     second = len(ahead) > 1
     j = 0
@@ -239,7 +239,7 @@ def tangent_backward(
     d_sums: Array, weight: float, beta: Array, d_beta: Array, ahead: Array, d_ahead: Array, part: Array, nodes: Array,
     edge_sums: Array, d_edge_sums: Array,
 ) -> None:  # fmt: skip
-    """Adds weight times the derivatives of the marginals to ``nodes``, and what those of pairs follow from to the sums.
+    """Adds weight times the derivatives of the marginals to ``nodes``, and the terms of those of pairs to the sums.
 
     The marginal of a pair is edges times its ``edge_sums``, so its derivative is edge_slopes edge_sums + edges d_edge_sums.
     """

@@ -1,8 +1,8 @@
-"""Forward-backward in logarithms, for scores so far apart that the scaled probabilities of ``forward_backward.py`` underflow.
+"""Forward-backward in logarithms, for scores whose range makes the scaled probabilities of ``forward_backward.py`` underflow.
 
-States and shapes are those of ``forward_backward.py``. Going back, a pair of states gets its share of the marginal of the
+States and shapes are those of ``forward_backward.py``. Backwards, a pair of states gets its share of the marginal of the
 later one: P(s | s') = exp(log alpha[s] + a[s, s'] - log sum over s), which never leaves [0, 1]. The derivative of a
-logarithm of a sum is the mean, by the same shares, of the derivatives of its terms.
+log-sum is the mean of the derivatives of its terms, weighted by the same shares.
 """
 
 import math
@@ -39,9 +39,9 @@ def log_forward(
     raw: Array, rates: Array, length: int, labels: Labels, constrained: bool, edge_scores: Array, edge_rates: Array,
     log_alpha: Array, d_log_alpha: Array, log_sums: Array, d_log_sums: Array,
 ) -> float:  # fmt: skip
-    """Logarithms of forward probabilities and of what they were divided by, and the derivatives of both.
+    """Logarithms of forward probabilities and of their normalisers, and the derivatives of both.
 
-    Returns the log partition function, -inf where no labelling is allowed.
+    Returns the log partition function, -inf if no labelling is allowed.
     """
     n_before, n_labels, _ = edge_scores.shape
     second = 0 if n_before == 1 else 1

@@ -1,4 +1,4 @@
-"""Passes over sequences whose scores are given, whatever they are made of."""
+"""Passes over sequences with given scores, whatever their source."""
 
 import math
 
@@ -16,9 +16,9 @@ def rows_pass(
     rows: NDArray[np.intp], starts: NDArray[np.int64], labels: Labels, scores: Array, table: StepTable, row_weights: Array,
     by_score: Array, edges_into: Array,
 ) -> float:  # fmt: skip
-    """The summed loss of sequences, which may be given more than once; fills ``by_score`` with its derivatives.
+    """The summed loss of sequences (repetitions are allowed); fills ``by_score`` with its derivatives.
 
-    ``scores`` and ``by_score`` have the tokens of the rows one after the other.
+    ``scores`` and ``by_score`` hold the concatenated tokens of the rows.
     """
     most = 0
     for row in rows:
@@ -43,7 +43,7 @@ def rows_pass(
 def restrict(
     first: int, last: int, starts: NDArray[np.int64], labels: Labels, first_scores: Array, scores: Array
 ) -> None:  # fmt: skip
-    """Sets scores of labels that the given ones exclude to -inf; ``first_scores`` are added to those of first tokens.
+    """Sets the scores of labels excluded by the given ones to -inf; adds ``first_scores`` to those of first tokens.
 
     ``scores`` begin with the first of these sequences.
     """
@@ -63,7 +63,7 @@ def marginals_pass(
     first: int, last: int, starts: NDArray[np.int64], labels: Labels, scores: Array, table: StepTable, marginals: Array,
     log_sums: Array,
 ) -> None:  # fmt: skip
-    """Fills ``marginals`` (tokens x K) and ``log_sums`` (log Z) of sequences; labels that are given are taken for granted.
+    """Fills ``marginals`` (tokens x K) and ``log_sums`` (log Z) of sequences; given labels are taken as certain.
 
     ``scores`` are restricted, and begin with the first of these sequences.
     """

@@ -1,8 +1,8 @@
-"""One sequence, given the scores of its tokens: loss, marginals and their derivatives, whatever the scores are made of.
+"""One sequence, given the scores of its tokens: loss, marginals and their derivatives, whatever the source of the scores.
 
 The passes of an emission (``feature_table.py``) fill ``raw`` of a ``Room``, call one of these functions, which are inlined,
-and take the derivatives by score from ``nodes``: all of it while the sequence is in the cache. Sums over steps between labels
-stay in the room until ``add_steps_of`` hands them over at the end of a pass.
+and read the derivatives by score from ``nodes``, all while the sequence is in the cache. Sums over steps between labels stay
+in the room until ``add_steps_of`` adds them up at the end of a pass.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from tikhon.kernels.compiling import inlined_late
 
 
 class StepTable(NamedTuple):
-    """The scores of steps between labels, their exponentials, and whether scaled probabilities can be trusted with them."""
+    """The scores of steps between labels, their exponentials, and whether scaled probabilities are reliable with them."""
 
     scores: Array  # H x K x P
     edges: Array  # exp(scores - shift), 0 in the padding
@@ -35,23 +35,23 @@ class StepTable(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for sequences up to some length, and sums over all that have been there."""
+    """Memory for sequences up to some length, and the sums over all those processed."""
 
     raw: Array  # scores of the labels of each token
-    nodes: Array  # derivatives of the loss by them
+    nodes: Array  # derivatives of the loss with respect to the scores
     ex: Array
     alpha: Array
     sums: Array
     beta: Array
     ahead: Array
-    edge_sums: Array  # of steps, less their factor ``edges``
+    edge_sums: Array  # of steps, without their factor ``edges``
     edge_marginals: Array
     no_rates: Array
     no_edge_rates: Array
 
 
 class TangentRoom(NamedTuple):
-    """The same of rates of change."""
+    """The same for rates of change."""
 
     raw: Array
     edge_rates: Array
@@ -111,7 +111,7 @@ def path_score(raw: Array, length: int, labels: Labels, edge_scores: Array) -> f
 
 @inlined_late
 def subtract_path(length: int, labels: Labels, weight: float, nodes: Array, edge_marginals: Array) -> None:
-    """Take the labels given out of the marginals."""
+    """Subtract the given labels from the marginals."""
     n_before = edge_marginals.shape[0]
     for t in range(length):
         nodes[t, labels[t]] -= weight
@@ -124,8 +124,8 @@ def subtract_path(length: int, labels: Labels, weight: float, nodes: Array, edge
 def loss_by_scores(loss: float, length: int, labels: Labels, weight: float, table: StepTable, room: Room) -> float:
     """Adds the weighted loss of a sequence to ``loss``; fills ``nodes`` with its derivatives by score.
 
-    The loss is log Z less the score of the labels or, where some are unknown, less the log partition function of all
-    labellings that agree with those given.
+    The loss is log Z less the score of the labels or, if some are unknown, less the log partition function of all
+    labellings that agree with the given ones.
     """
     raw, nodes = room.raw, room.nodes
     n_labels = table.edges.shape[1]
@@ -187,8 +187,8 @@ def rates_by_scores(
 def variances(length: int, labels: Labels, weight: float, table: StepTable, room: Room, edges_into: Array) -> None:
     """Fills ``nodes`` with the weighted variances of labels, token by token; adds those of steps to ``edges_into``.
 
-    They are those of log Z alone, labels not given. Where probabilities are not scaled, steps count as if they were certain
-    never to be seen again: p instead of p (1 - p).
+    They are those of log Z alone, ignoring given labels. If probabilities are not scaled, steps are treated as rare: p
+    instead of p (1 - p).
     """
     raw, nodes, edges, unused = room.raw, room.nodes, table.edges, room.edge_sums
     n_before, n_labels, width = edges.shape

@@ -1,6 +1,6 @@
-"""The most probable structure: the inside pass with the largest term in place of the sum.
+"""The most probable structure: the inside pass with maxima instead of sums.
 
-The tables mean what they mean in ``inside.py``, with "all structures" read as "the best structure".
+The tables have the same meaning as in ``inside.py``, with "the best structure" for "all structures".
 """
 
 from tikhon.kernels.compiling import compiled, inlined_late
@@ -37,7 +37,7 @@ def best_loop(i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, inner: A
 
 @compiled
 def best_inside(molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> None:
-    """Fills the tables, which are all 0 before."""
+    """Fills the tables, which are all 0 at first."""
     n, x = molecule.n, molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
     for i in range(n, 0, -1):
@@ -65,7 +65,7 @@ def best_inside(molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> Non
 
 @compiled
 def best_exterior(molecule: Molecule, boltzmann: Boltzmann, pairs: Array, before: Array) -> float:
-    """As ``exterior``, of the letters before."""
+    """As ``exterior``, for the letters before."""
     n, x = molecule.n, molecule.letters
     before[0] = 1.0
     for j in range(1, n + 1):

@@ -1,21 +1,21 @@
-"""The inside pass over one RNA: sums over all structures of a stretch, and the tables that everything else is made from.
+"""The inside pass over one RNA: sums over all structures of each segment, and the tables for all other passes.
 
-A structure is scored by its pairs and loops; Z sums exp(score) over all structures that are allowed. Every letter carries a
-factor exp(-scale), so that Z exp(-scale n) stays within floating point; the caller chooses the scale and tries another where
-that fails.
+A structure is scored by its pairs and loops; Z sums exp(score) over all allowed structures. Every letter carries a factor
+exp(-scale), so that Z exp(-scale n) stays within floating point; the caller chooses the scale and tries another if that
+fails.
 
 Letters are numbered from 1; ``letters[0]`` and ``letters[n + 1]`` lie beyond the ends. Tables are square with a margin of
-zeros, so that no loop needs to ask where the molecule ends: the entry of (i, j) is at [i + MARGIN, j + MARGIN].
+zeros, so that loops need not check where the molecule ends: the entry of (i, j) is at [i + MARGIN, j + MARGIN].
 
     pairs[i, j]    i pairs with j
     inner[i, j]    the same, times its junction with the bulge or internal loop around it
     loops[i, j]    all bulges and internal loops that i and j close
-    one[i, j]      part of a multiloop: a pair that begins at i, then unpaired letters
+    one[i, j]      part of a multiloop: a pair that starts at i, then unpaired letters
     first[i, j]    unpaired letters, then ``one``
     two[i, j]      two pairs or more
     many[i, j]     one pair or more: first + two
 
-``one_turned`` and ``many_turned`` are transposes: their rows are read, and rows lie together in memory.
+``one_turned`` and ``many_turned`` are transposes: they are read by rows, which are contiguous in memory.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 
 MARGIN = 34  # more than the letters of a loop and the pair inside it
 LONGEST = 30  # unpaired letters of a bulge or internal loop
-SIDE = 32  # of tables of loops: their last row and column, and all that is too long, are 0
-ANY, NONE = -1, 0  # partners: not known, unpaired; else the number of a letter
+SIDE = 32  # of tables of loops: the last row and column, and the entries of too long loops, are 0
+ANY, NONE = -1, 0  # partners: unknown, unpaired; else the number of a letter
 index = np.uint64  # see ``dot``
 
 
@@ -41,25 +41,23 @@ class Molecule(NamedTuple):
     letters: NDArray[np.int64]
     partners: NDArray[np.int64]  # ANY, NONE or a letter
     is_free: Array  # 1 where a letter may be unpaired, else 0
-    free_after: NDArray[np.int64]  # letters in a row after this one that may be unpaired, at most LONGEST
+    free_after: NDArray[np.int64]  # number of consecutive letters after this one that may be unpaired, at most LONGEST
     free_before: NDArray[np.int64]
-    bound: NDArray[np.int64]  # letters up to this one that may not be unpaired
+    bound: NDArray[np.int64]  # number of letters up to this one that may not be unpaired
     can_pair: NDArray[np.bool_]  # (5, 5), by letters
     least_hairpin: int
-    counts_parses: (
-        bool  # unpaired letters before several pairs count once for each pair but the last, as CONTRAfold has it
-    )
+    counts_parses: bool  # unpaired letters before several pairs count once for each pair but the last, as in CONTRAfold
 
 
 class Boltzmann(NamedTuple):
-    """The Boltzmann factors exp(score) of elements, each with those of its letters; four letters as one number."""
+    """The Boltzmann factors exp(score) of elements, each including those of its letters; four letters as one number."""
 
     pair: Array  # (5, 5)
     stack: Array  # (625,), with two letters
     closing: Array  # (625,)
     branch: Array  # (625,)
-    loop: Array  # (32, 32), with the letters of the loop and two; 0 where there is none or letters matter
-    turned_loop: Array  # the same, each row from its end
+    loop: Array  # (32, 32), with the letters of the loop and two; 0 if there is none or letters matter
+    turned_loop: Array  # the same, with each row reversed
     bulge_left: Array  # (5,), bulges of one letter, with three letters
     bulge_right: Array
     internal: Array  # (5, 5), internal loops of one and one, with four letters
@@ -88,7 +86,7 @@ class Tables(NamedTuple):
 class Tile(NamedTuple):
     """A part of the tables: pairs of a letter from ``first_i`` to ``last_i`` with one from ``first_j`` to ``last_j``.
 
-    Tables of long molecules are filled tile by tile: those at the same distance from the diagonal do not depend on each other.
+    Tables of long molecules are filled tile by tile: those at the same distance from the diagonal are independent.
     """
 
     first_i: int
@@ -119,8 +117,8 @@ def may_pair(i: int, j: int, molecule: Molecule) -> bool:
 def dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """sum_k a[row, start + k] b[b_row, b_start + k] over k < n.
 
-    Here and below, indices are made unsigned where they are used: it is then known that they do not count from the end, and
-    loops over them are vectorised.
+    Here and below, indices are converted to unsigned where they are used: the compiler then knows that they do not count from
+    the end, and vectorises loops over them.
     """
     total = 0.0
     for k in range(n):
@@ -130,7 +128,7 @@ def dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: i
 
 @inlined
 def long_dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
-    """The same where one of the rows goes on with zeros: no numbers are left over from steps of sixteen."""
+    """The same if one of the rows continues with zeros: rounds n up to a multiple of sixteen, to leave no remainder."""
     return dot(a, row, start, b, b_row, b_start, (n + 15) // 16 * 16)
 
 
@@ -138,7 +136,7 @@ def long_dot(a: Array, row: int, start: int, b: Array, b_row: int, b_start: int,
 def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_start: int, n: int) -> float:
     """sum_k sum_m a[row + down m, start + k] b[b_row + m, b_start + k] over k < n and eight rows m.
 
-    One after the other, rows would be too short to be worth their loops.
+    Single rows would be too short for efficient loops.
     """
     total = 0.0
     for k in range(n):
@@ -151,9 +149,9 @@ def rows_sum(a: Array, row: int, down: int, start: int, b: Array, b_row: int, b_
 
 @inlined
 def in_full(left: int, most_left: int, most_right: int) -> int:
-    """Of eight rows from ``left`` on: how many columns they have, a multiple of eight; 0 where what is known cuts them off.
+    """The number of columns of the eight rows from ``left`` on, a multiple of eight; 0 if constraints cut them off.
 
-    Loops that would be too long have the factor 0, and so are taken along.
+    Loops that would be too long have the factor 0, so including them is harmless.
     """
     if left + 8 > SIDE or most_right < LONGEST - left or most_left < min(left + 7, LONGEST):
         return 0
@@ -162,9 +160,9 @@ def in_full(left: int, most_left: int, most_right: int) -> int:
 
 @inlined
 def close_loops(i: int, tile: Tile, molecule: Molecule, boltzmann: Boltzmann, inner: Array, loops: Array) -> None:
-    """Fills the row of i in ``loops``, as far as the tile goes.
+    """Fills the row of i in ``loops``, within the tile.
 
-    A row at a time: to hand over all these arrays for each pair would take longer.
+    A row at a time: passing all these arrays for each pair would take longer.
     """
     x, r = molecule.letters, i + MARGIN
     most_left, free_left = molecule.free_after[i], molecule.is_free[i + 1]
@@ -193,7 +191,7 @@ def close_loops(i: int, tile: Tile, molecule: Molecule, boltzmann: Boltzmann, in
 
 @compiled
 def inside(tile: Tile, molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> None:
-    """Fills a tile of the tables, where they are 0 before; those to the left of it and below must be there."""
+    """Fills a tile of the tables, which are 0 at first; those to the left of it and below must be done."""
     x = molecule.letters
     pairs, inner, one, two, many = tables.pairs, tables.inner, tables.one, tables.two, tables.many
     for i in range(tile.last_i, tile.first_i - 1, -1):

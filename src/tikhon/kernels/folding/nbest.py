@@ -1,10 +1,10 @@
-"""The most probable structures, one after the other, out of the tables of ``best.py``.
+"""The n most probable structures, one after the other, from the tables of ``best.py``.
 
-A structure that is half decided has some pairs, and stretches ("spans") of which the tables know the best way to go on; so the
-best structure that it can become is known exactly (Wuchty et al. 1999). The one with the best prospect is followed to its end
-along the best way of each span, which is the next structure; the other ways are kept. There is one derivation of each
-structure, so what is kept has no structures in common, and each stands for at least one: as many as structures are still
-wanted are enough, and memory is bounded by that.
+A partial structure has some pairs, and segments ("spans") for which the tables give the best completion; so the best
+structure that it can become is known exactly (Wuchty et al. 1999). The most promising one is completed by the best choice for
+each span, which gives the next structure; the alternatives are stored. Each structure has a single derivation, so the stored
+partial structures have no completions in common and at least one each: no more are needed than structures are still wanted,
+which bounds memory.
 """
 
 import math
@@ -18,18 +18,18 @@ from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Boltzmann, Mol
 from tikhon.kernels.folding.trace import FIRST, MANY, ONE, PAIR, TWO, loop_boltzmann
 
 Numbers = NDArray[np.int32]
-Kept = tuple[float, int, int]  # of a half-decided structure: -prospect, its row, and how many spans are left to do
+Kept = tuple[float, int, int]  # of a partial structure: -prospect, its row, and the number of spans left to do
 
-# Kinds of spans beside those of ``trace.py``: the letters up to j, outside of all pairs; none.
+# Kinds of spans in addition to those of ``trace.py``: the letters up to j, outside of all pairs; none.
 EXTERIOR, NOTHING = 5, -1
 MOST_LOOPS = (LONGEST + 1) * (LONGEST + 2) // 2  # bulges and internal loops that a pair can close
-FIRST_ROOM = 64  # half-decided structures that memory is taken for at first
+FIRST_ROOM = 64  # partial structures for which memory is allocated at first
 
 
 @inlined_late
 def _add(number: int, values: Array, spans: Numbers, value: float, kind: int, i: int, j: int) -> int:
-    """One more way, if it is possible, that leaves one span; returns how many there are."""
-    if not value > 0.0:  # NaN is what infinities make of zeros
+    """Add a choice that leaves one span, if it is possible; returns the number of choices."""
+    if not value > 0.0:  # infinities times zeros give NaN
         return number
     values[number] = value
     spans[number, 0, 0], spans[number, 0, 1], spans[number, 0, 2] = kind, i, j
@@ -41,7 +41,7 @@ def _add(number: int, values: Array, spans: Numbers, value: float, kind: int, i:
 def _pair_ways(
     i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, values: Array, spans: Numbers
 ) -> int:
-    """Ways to go on inside a pair."""
+    """The choices inside a pair."""
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
     outer, pair = four(x[i], x[j], x[i + 1], x[j - 1]), boltzmann.pair[x[i], x[j]]
@@ -66,7 +66,7 @@ def _pair_ways(
 def _exterior_ways(
     j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, values: Array, spans: Numbers
 ) -> int:
-    """Ways to go on outside of all pairs, from letter j down."""
+    """The choices outside of all pairs, from letter j down."""
     x = molecule.letters
     unpaired = before[j - 1] * boltzmann.external_unpaired * molecule.is_free[j]
     number = _add(0, values, spans, unpaired, EXTERIOR, 1, j - 1)
@@ -86,10 +86,10 @@ def _ways(
     kind: int, i: int, j: int, molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, values: Array,
     spans: Numbers,
 ) -> tuple[int, float]:  # fmt: skip
-    """How many ways there are to go on with a span, and the value of the best, from the tables.
+    """The number of choices for a span, and the value of the best, from the tables.
 
-    Fills the value of each and the two spans, at most, that it leaves. In the order of ``trace``, so that the first of equals
-    is the same.
+    Fills the value of each and the (at most two) spans that it leaves, in the order of ``trace``, so that ties are resolved
+    equally.
     """
     x = molecule.letters
     r, c = i + MARGIN, j + MARGIN
@@ -121,18 +121,18 @@ def _ways(
 
 @inlined_late
 def _copy(source: Numbers, target: Numbers, n: int) -> None:
-    """The first n entries. An assignment of slices would take seconds to compile."""
+    """Copies the first n entries. An assignment of slices would take seconds to compile."""
     for k in range(n):
         target[k] = source[k]
 
 
 @inlined_late
 def _opened(todo: Numbers, depth: int, left: Numbers) -> int:
-    """Puts the spans that a way leaves on those to do; returns how many these are."""
+    """Pushes the spans that a choice leaves onto the stack; returns its depth."""
     for m in range(2):
         if left[m, 0] == NOTHING:
             break
-        if left[m, 2] > 0:  # else nothing is left of the exterior
+        if left[m, 2] > 0:  # else no letters are left outside
             _copy(left[m], todo[3 * depth :], 3)
             depth += 1
     return depth
@@ -148,7 +148,7 @@ def _with_room(rows: Numbers) -> Numbers:
 
 @inlined_late
 def _forget(heap: list[Kept], free_rows: list[int], most: int) -> list[Kept]:
-    """Those with the best prospects, the best first, which is a heap too."""
+    """Keeps those with the best prospects, sorted, which is a heap too."""
     kept = [heappop(heap) for _ in range(most)]
     for _, row, _ in heap:
         free_rows.append(row)
@@ -159,9 +159,9 @@ def _forget(heap: list[Kept], free_rows: list[int], most: int) -> list[Kept]:
 def several_best(
     molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, count: int
 ) -> tuple[Numbers, Array]:
-    """Partners (n + 2 columns, 0 where unpaired) of up to ``count`` structures, the best first, and log(value) of each."""
+    """Partners (n + 2 columns, 0 if unpaired) of up to ``count`` structures, the best first, and log(value) of each."""
     n = molecule.n
-    width = 3 * (n // 2 + 2)  # spans have no letters in common, and all but the exterior have two or more
+    width = 3 * (n // 2 + 2)  # spans are disjoint, and all but the exterior have two letters or more
     most_ways = max(n, MOST_LOOPS) + 4
     values, spans = np.empty(most_ways), np.empty((most_ways, 2, 3), np.int32)
     partners, todo = np.zeros(n + 2, np.int32), np.zeros(width, np.int32)
@@ -171,7 +171,7 @@ def several_best(
     _copy(todo, kept_todo[0], 3)
     heap, free_rows = [(-math.log(before[n]), 0, min(n, 1))], list(range(FIRST_ROOM - 1, 0, -1))
     found, totals = np.empty((FIRST_ROOM, n + 2), np.int32), [0.0 for _ in range(0)]
-    floor = -np.inf  # prospects below are not wanted: enough others are above
+    floor = -np.inf  # lower prospects are not needed: there are enough better ones
     while len(totals) < count and len(heap) > 0:
         minus_total, row, depth = heappop(heap)
         total, others = -minus_total, count - len(totals) - 1
@@ -189,7 +189,7 @@ def several_best(
             for way in range(number if others > 0 else 0):
                 if way == best or values[way] < least:
                     continue
-                if len(heap) > 2 * others:  # half of them can go; to look for them each time would take longer
+                if len(heap) > 2 * others:  # drop half of them; searching for them each time would take longer
                     heap = _forget(heap, free_rows, others)
                     floor = -heap[-1][0]
                     least = value * math.exp(min(floor - total, 0.0))
@@ -213,7 +213,7 @@ def several_best(
 
 @compiled
 def log_parses(partners: Numbers) -> float:
-    """log of how often a structure is counted with ``counts_parses``; entries as in a molecule.
+    """log of the number of parses of a structure with ``counts_parses``; entries as in a molecule.
 
     A multiloop with m pairs inside and t letters before the first of them has C(t + m - 2, m - 2) parses.
     """

@@ -1,13 +1,13 @@
-"""The outside pass over one RNA: how much each entry of the inside tables matters, hence what structures use on average.
+"""The outside pass over one RNA: the weight of each entry of the inside tables, hence the expected uses of scores.
 
-The outside value of an entry is the derivative of log Z by it; its product with the inside value is the probability that a
-structure uses it. Letters are taken in the order in which outside values depend on each other, i ascending and j descending,
+The outside value of an entry is the derivative of log Z with respect to it; its product with the inside value is the
+probability that a structure uses it. Letters are processed in the order of dependence, i ascending and j descending,
 and each outside value overwrites an inside value that is no longer needed:
 
     pairs, loops, first, two    of the same entry
     one_turned                  the transpose of ``two``
 
-``inner``, ``one``, ``many`` and ``many_turned`` stay as they are.
+``inner``, ``one``, ``many`` and ``many_turned`` are not changed.
 """
 
 from typing import NamedTuple
@@ -33,11 +33,11 @@ from tikhon.kernels.folding.inside import (
     rows_sum,
 )
 
-LONGEST_HAIRPIN = 30  # from which all have the same score
+LONGEST_HAIRPIN = 30  # from here on all have the same score
 
 
 class Uses(NamedTuple):
-    """How often structures use each score, on average; four letters as one number."""
+    """The expected uses of each score; four letters as one number."""
 
     pair: Array  # (5, 5)
     stack: Array  # (625,)
@@ -56,9 +56,9 @@ def lie_in_loops(
     i: int, tile: Tile, molecule: Molecule, boltzmann: Boltzmann, pairs: Array, loops: Array, inner: Array, junctions: Array,
     uses: Uses,
 ) -> None:  # fmt: skip
-    """Sets ``junctions``, for the pairs of the tile that begin at i, to all bulges and internal loops that they lie in.
+    """Sets ``junctions``, for the pairs of the tile that start at i, to the sum over all bulges and internal loops outside.
 
-    That is, up to the pair itself. In the row of i, ``pairs`` has inside values; in those before, ``loops`` has outside values.
+    The pair itself is excluded. In the row of i, ``pairs`` has inside values; in earlier rows, ``loops`` has outside values.
     """
     x, r = molecule.letters, i + MARGIN
     a, most_left, free_left = x[i - 1], molecule.free_before[i], molecule.is_free[i - 1]
@@ -93,11 +93,11 @@ def lie_in_loops(
 def count_loops(
     i: int, tile: Tile, molecule: Molecule, loops: Array, inner: Array, closers: NDArray[np.int64], sums: Array
 ) -> None:
-    """Adds to ``sums`` what the pairs of the tile that begin at i, and close loops, have inside, by the lengths of the loops.
+    """Adds to ``sums`` the contents of the loops closed by the pairs of the tile that start at i, by the lengths of the loops.
 
-    Without the Boltzmann factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like
-    ``turned_loop``, ``loops`` has the outside values, ``closers`` is room for n + 3 letters. Four pairs at a time, so that
-    sums are loaded and stored a quarter as often.
+    This excludes the Boltzmann factors of the loops themselves, which are the same for all pairs. ``sums`` is a table like
+    ``turned_loop``, ``loops`` has the outside values, ``closers`` is scratch for n + 3 letters. Four pairs at a time: a
+    quarter of the loads and stores of the sums.
     """
     r = i + MARGIN
     row = loops[r]
@@ -109,9 +109,9 @@ def count_loops(
             else:
                 closers[count] = j + MARGIN
                 count += 1
-    closers[count : count + 3] = MARGIN  # where all is 0
+    closers[count : count + 3] = MARGIN  # where everything is 0
     for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
-        width = (LONGEST + 8 - left) // 8 * 8  # what this adds to sums of loops that are too long is not used
+        width = (LONGEST + 8 - left) // 8 * 8  # sums of loops that are too long are not used
         first, below = SIDE - width, r + 1 + left
         for p in range(0, count, 4):
             c0, c1, c2, c3 = closers[p], closers[p + 1], closers[p + 2], closers[p + 3]
@@ -124,7 +124,7 @@ def count_loops(
 
 @inlined
 def _count_cut_loops(i: int, j: int, molecule: Molecule, outside: float, inner: Array, sums: Array) -> None:
-    """The same for one pair, where what is known cuts loops short."""
+    """The same for one pair, if constraints cut loops short."""
     most_left, most_right = min(molecule.free_after[i], j - i - 3), molecule.free_before[j]
     for left in range(most_left + 1):
         right = min(most_right, LONGEST - left)
@@ -140,7 +140,7 @@ def outside(
 ) -> None:  # fmt: skip
     """Adds to ``uses``; fills a tile of ``probabilities`` (n + 2 square, or empty). Tiles above it and to the right are done.
 
-    ``ones`` has, for each i, the outside value of ``one`` where the tile to the right begins, and then where this one does.
+    ``ones`` has, for each i, the outside value of ``one`` at the start of the tile to the right, then at that of this one.
     """
     n, x = molecule.n, molecule.letters
     pairs, inner, loops, two, two_turned = tables.pairs, tables.inner, tables.loops, tables.two, tables.one_turned

@@ -1,7 +1,7 @@
-"""The nested set of pairs with the largest sum of gains: what posterior decoding comes down to.
+"""The nested set of pairs with the largest sum of gains, as needed by posterior decoding.
 
-Each letter that stays unpaired gains u_i, each pair g_ij. A pair is worth a thought only where g_ij > u_i + u_j: to break it
-leaves all others as they are. So few pairs are left, whatever the length.
+Each letter that stays unpaired gains u_i, each pair g_ij. A pair matters only if g_ij > u_i + u_j: otherwise breaking it
+loses nothing and leaves all others unchanged. So few pairs remain, at any length.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from tikhon.kernels.folding.inside import Array
 def best_pairs(
     unpaired: Array, starts: NDArray[np.int64], ends: NDArray[np.int64], gains: Array, partners: NDArray[np.int64]
 ) -> float:
-    """Fills ``partners`` (0 where unpaired) and returns the sum.
+    """Fills ``partners`` (0 if unpaired) and returns the sum.
 
     Letters are numbered from 1, and ``unpaired`` and ``partners`` have n + 2 entries. The pairs of letter i are i with ends[k]
     and the gain gains[k] for k from starts[i] to starts[i + 1].

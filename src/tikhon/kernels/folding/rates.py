@@ -1,8 +1,8 @@
-"""Inside and outside passes along a direction: values and their rates of change together.
+"""Inside and outside passes along a direction: values together with their derivatives.
 
-Where the scores move at given rates, every quantity q moves at a rate dq; the rates of average uses are a product with the
+If the scores change at given rates, every quantity q changes at a rate dq; the rates of expected uses are a product with the
 Hessian. The steps are those of ``inside.py`` and ``outside.py``, and the tables are overwritten in the same way. A number
-and its rate are a pair; sums over rows carry both at once, since memory and not arithmetic limits them.
+and its rate form a pair; sums over rows process both at once, since they are limited by memory and not by arithmetic.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def plus(a: Moving, b: Moving) -> Moving:
 def moving_dot(
     a: Array, da: Array, row: int, start: int, b: Array, db: Array, b_row: int, b_start: int, n: int
 ) -> Moving:
-    """As ``dot``. The two parts of the rate are kept apart: one need not wait for the other."""
+    """As ``dot``. The two parts of the rate are separate sums, so that neither waits for the other."""
     total, rate, other = 0.0, 0.0, 0.0
     for k in range(n):
         x, dx = a[index(row), index(start + k)], da[index(row), index(start + k)]
@@ -272,7 +272,7 @@ def moving_count_loops(
             else:
                 closers[count] = j + MARGIN
                 count += 1
-    closers[count] = MARGIN  # where all is 0
+    closers[count] = MARGIN  # where everything is 0
     for left in range(min(molecule.free_after[i], molecule.n - i - 2) + 1):
         width = (LONGEST + 8 - left) // 8 * 8
         first, row = SIDE - width, r + 1 + left

@@ -1,9 +1,8 @@
-"""Structures out of finished tables: drawn by their probability from those of the inside pass, or the best one from those of
-``best.py``.
+"""Structures from finished tables: samples from those of the inside pass, or the best one from those of ``best.py``.
 
-Both go the same way back: at each place one of the terms that the entry was made of is chosen, the largest, or one at random
-in proportion to its size. Terms are seen one after the other, so a random choice replaces the one before with probability
-term / sum so far, and no list of them is needed.
+Both use the same traceback: at each place one of the terms of the entry is chosen, the largest, or one at random in proportion
+to its size. Terms are visited one after the other, and a random choice replaces the previous one with probability
+term / sum so far, so no list of them is needed.
 """
 
 import numpy as np
@@ -12,12 +11,12 @@ from numpy.typing import NDArray
 from tikhon.kernels.compiling import compiled, inlined_late
 from tikhon.kernels.folding.inside import LONGEST, MARGIN, Array, Boltzmann, Molecule, Tables, four
 
-PAIR, TWO, MANY, FIRST, ONE = 0, 1, 2, 3, 4  # what a stretch is known to be
+PAIR, TWO, MANY, FIRST, ONE = 0, 1, 2, 3, 4  # kinds of segments
 
 
 @inlined_late
 def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bool) -> tuple[bool, float]:
-    """Does this term replace the choice, and what all terms, or the largest, come to."""
+    """Whether this term replaces the choice, and the sum (or the maximum) of all terms so far."""
     if not drawn:
         return term > so_far, max(term, so_far)
     total = so_far + term
@@ -26,7 +25,7 @@ def chosen(term: float, so_far: float, generator: np.random.Generator, drawn: bo
 
 @inlined_late
 def loop_boltzmann(left: int, right: int, first: int, last: int, boltzmann: Boltzmann) -> float:
-    """Of a bulge or internal loop with so many unpaired letters, ``first`` and ``last`` of them beside its outer pair."""
+    """The factor of a bulge or internal loop of this size; ``first`` and ``last`` are its letters next to the outer pair."""
     if left == 1 and right == 0:
         return float(boltzmann.bulge_left[first])
     if left == 0 and right == 1:
@@ -61,7 +60,7 @@ def trace(
     molecule: Molecule, boltzmann: Boltzmann, tables: Tables, before: Array, generator: np.random.Generator, drawn: bool,
     partners: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Fills ``partners`` (n + 2 entries, 0 where unpaired)."""
+    """Fills ``partners`` (n + 2 entries, 0 if unpaired)."""
     n, x = molecule.n, molecule.letters
     stack = np.empty((n + 2, 3), np.int64)
     depth = 0

@@ -10,9 +10,9 @@ from tikhon.kernels.folding.outside import LONGEST_HAIRPIN, Uses
 
 @compiled
 def count_structure(letters: NDArray[np.int64], partners: NDArray[np.int64], uses: Uses) -> None:
-    """Adds to ``uses``. Both arrays have an entry beyond each end; partners are 0 where a letter is unpaired.
+    """Adds to ``uses``. Both arrays have an entry beyond each end; partners are 0 for unpaired letters.
 
-    The structure must be one that has a parse: its loops are not measured again.
+    The structure must have a parse: the lengths of its loops are not checked again.
     """
     n, x = len(letters) - 2, letters
     k = 1
@@ -31,7 +31,7 @@ def count_structure(letters: NDArray[np.int64], partners: NDArray[np.int64], use
             continue
         uses.pair[x[i], x[j]] += 1.0
         n_pairs, unpaired, p, q, k = 0, 0, 0, 0, i + 1
-        while k < j:  # the first pair inside, how many there are, and the unpaired letters beside them
+        while k < j:  # the first pair inside, the number of pairs, and the unpaired letters next to them
             if partners[k] == 0:
                 unpaired += 1
                 k += 1

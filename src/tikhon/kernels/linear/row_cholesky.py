@@ -1,6 +1,6 @@
-"""Cholesky factors of many small matrices at once: the matrices run along the last axis, and so do all operations.
+"""Cholesky factors of many small matrices at once: the matrices are indexed by the last axis, along which all operations run.
 
-For the few classes of a softmax that is several times as fast as one call of LAPACK per matrix.
+For the few classes of a softmax this is several times as fast as one LAPACK call per matrix.
 """
 
 import numpy as np
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 Blocks = NDArray[np.float64]  # K x K x n
 Matrix = NDArray[np.float64]  # K x n
-LEAST_PIVOT = 1e-10  # pivots of matrices with eigenvalues in (0, 1]: less is rounding
+LEAST_PIVOT = 1e-10  # for matrices with eigenvalues in (0, 1]: smaller pivots are rounding error
 
 
 def row_cholesky(matrices: Blocks) -> Blocks:
-    """L with L L' = M for each of n matrices; pivots are kept away from 0. Entries above the diagonal are not used."""
+    """L with L L' = M for each of n matrices; pivots are bounded away from 0. Entries above the diagonal are not used."""
     factor = matrices.copy()
     for j in range(len(factor)):
         if j:

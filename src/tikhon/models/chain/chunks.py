@@ -1,4 +1,4 @@
-"""Work on sequences in chunks that do not depend on the number of threads, so that sums are made in the same order."""
+"""Work on sequences in chunks that do not depend on the number of threads, so that sums are computed in the same order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -12,9 +12,9 @@ from tikhon.threads import ThreadPool
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-MOST = 4  # chunks: each has a gradient of its own
-TOKENS = 2_000  # of a chunk, at least: fewer take less time than the call
-BLOCK = 2_000  # tokens whose scores are made at a time: they stay in the cache
+MOST = 4  # limit on the number of chunks: each has its own gradient
+TOKENS = 2_000  # least size of a chunk: fewer tokens take less time than the call
+BLOCK = 2_000  # tokens whose scores are computed at a time: they stay in the cache
 
 
 def chunks_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -26,7 +26,7 @@ def chunks_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def blocks_of(starts: NDArray[np.int64], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Runs of sequences among first ... last - 1 with few tokens each, one sequence at least."""
+    """Runs of sequences among first ... last - 1 with few tokens each, at least one sequence."""
     while first < last:
         end = int(np.searchsorted(starts, starts[first] + BLOCK, side="right")) - 1
         end = min(max(end, first + 1), last)
@@ -35,9 +35,9 @@ def blocks_of(starts: NDArray[np.int64], first: int, last: int) -> Iterator[tupl
 
 
 def mapped(function: Callable[[Item], Found], items: Iterable[Item], n_threads: int) -> Iterator[Found]:
-    """What the function, which should release the GIL, makes of each item, in order.
+    """The results of the function, which should release the GIL, for all items, in order.
 
-    Items are taken as many at a time as there are threads: those that bring memory along do not pile up.
+    At most as many items as there are threads are taken at a time, so that their memory does not accumulate.
     """
     with ThreadPool(n_threads) as pool:
         yield from pool.in_order(function, items, n_threads)

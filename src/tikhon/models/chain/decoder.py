@@ -1,4 +1,4 @@
-"""What a chain CRF says of new sequences: the best labels, several of the best, probabilities, labels drawn at random."""
+"""Predictions of a chain CRF for new sequences: best and n-best labels, probabilities, random samples of labels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ Path = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Which labels may come first, and which may follow which; a forbidden step has probability 0."""
+    """The labels that may come first, and those that may follow each other; a forbidden step has probability 0."""
 
     first: NDArray[np.bool_]  # K
     steps: NDArray[np.bool_]  # K x K, from the earlier label to the later
@@ -29,16 +29,16 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Labels of one sequence, the logarithm of their probability."""
+    """The labels of one sequence and their log probability."""
 
     labels: Path
     log_probability: float
 
 
 class ChainDecoder:
-    """Weights at work, with any emission: all that is needed of it are scores of tokens.
+    """Decodes with given weights and any emission, of which it needs only the scores of tokens.
 
-    The labels of the sequences that it is given are taken as known; -1 leaves a token free.
+    The labels of the given sequences are taken as known; -1 leaves a token free.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ChainDecoder:
     def best(self, data: Sequences) -> tuple[Path, Vector]:
         """The most probable labels of all tokens, one sequence after the other, and the score of each sequence.
 
-        A score of -inf says that the rules and the known labels leave nothing.
+        A score of -inf means that no labelling agrees with the rules and the known labels.
         """
         paths, path_scores = np.zeros(data.n_tokens, np.int32), np.zeros(data.n_sequences)
         tokens = self.layout.emission.tokens(data)
@@ -88,7 +88,7 @@ class ChainDecoder:
             yield first, last, scores
 
     def log_likelihoods(self, data: Sequences) -> tuple[Vector, Vector]:
-        """log p(labels | tokens) of each sequence, summed over labels that are not given, and log Z of all labellings."""
+        """log p(labels | tokens) of each sequence, summed over unknown labels, and log Z over all labellings."""
         log_sums = self.marginals(replace(data, labels=np.full_like(data.labels, -1)))[1]
         possible = log_sums > -np.inf
         known = np.full(data.n_sequences, -np.inf)
@@ -96,7 +96,7 @@ class ChainDecoder:
         return known, log_sums
 
     def several_best(self, data: Sequences, n_best: int) -> list[list[Labelling]]:
-        """Of each sequence, up to so many labellings, the most probable first."""
+        """For each sequence, up to ``n_best`` labellings, the most probable first."""
         log_sums = self.marginals(data)[1]
         found = []
         for i, raw in enumerate(self._raw(data)):
@@ -109,7 +109,7 @@ class ChainDecoder:
         return found
 
     def drawn(self, data: Sequences, n_draws: int, rng: np.random.Generator) -> tuple[list[NDArray[np.int32]], Vector]:
-        """Of each sequence, so many labellings (n_draws x length), drawn by their probability, and log Z."""
+        """For each sequence, ``n_draws`` labellings (n_draws x length) sampled from their distribution, and log Z."""
         found, log_sums = [], np.zeros(data.n_sequences)
         for i, raw in enumerate(self._raw(data)):
             paths = np.zeros((n_draws, len(raw)), np.int32)

@@ -1,8 +1,8 @@
-"""What the chain over labels asks of an emission: how tokens score their labels.
+"""The interface of an emission: how tokens score their labels.
 
-A new emission (a layer of hidden units, say) is one class like ``FeatureTable`` and its kernel. The chain needs scores of
-tokens and hands back derivatives by score; transitions are its own. For speed the emission's kernel runs the passes over many
-sequences, with the functions of ``kernels/chain/sequence.py`` inlined between its scores and its gradient.
+A new emission (a layer of hidden units, say) is one class like ``FeatureTable`` and its kernel. The chain needs the scores of
+tokens and returns the derivatives with respect to them; it owns the transitions. For speed the emission's kernel runs the
+passes over many sequences, with the functions of ``kernels/chain/sequence.py`` inlined between its scores and its gradient.
 """
 
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -15,11 +15,11 @@ from tikhon.models.chain.sequences import Sequences
 from tikhon.objective import Matrix, Vector
 
 Tokens = TypeVar("Tokens")  # sequences in the form that the kernel reads
-Weights = TypeVar("Weights")  # so are the emission's weights, and sums by weight
+Weights = TypeVar("Weights")  # the emission's weights in that form, and sums by weight
 
 
 class Run(NamedTuple):
-    """Some sequences (first ... last - 1), the weights of all and the table of steps between labels."""
+    """Some sequences (first ... last - 1), the weights of all rows and the table of steps between labels."""
 
     first: int
     last: int
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 class Sums(NamedTuple, Generic[Weights]):
-    """What a pass adds to."""
+    """The accumulators of a pass."""
 
     emission: Weights
     edges: NDArray[np.float64]  # H x K x P
@@ -52,7 +52,7 @@ class Emission(Protocol[Tokens, Weights]):
         ...
 
     def zeros(self) -> Weights:
-        """Of the same form, to add to."""
+        """Zeros of the same form, to add to."""
         ...
 
     def collect(self, sums: Weights, out: Vector) -> None:
@@ -68,18 +68,18 @@ class Emission(Protocol[Tokens, Weights]):
     def add_product(
         self, run: Run, tokens: Tokens, weights: Weights, rates: Weights, edge_rates: NDArray[np.float64], into: Sums[Weights]
     ) -> None:  # fmt: skip
-        """Adds the Hessian times a direction, in which the weights move at these rates."""
+        """Adds the Hessian times a direction, given by the rates of the weights."""
         ...
 
     def add_diagonal(self, run: Run, tokens: Tokens, weights: Weights, into: Sums[Weights]) -> None:
-        """Adds about the diagonal of the Hessian."""
+        """Adds an approximate diagonal of the Hessian."""
         ...
 
     def scores(self, first: int, last: int, tokens: Tokens, weights: Weights) -> Matrix:
-        """Of the labels (padded) of all tokens of some sequences: all that a decoder needs."""
+        """The scores of the labels (padded) of all tokens of some sequences: all that a decoder needs."""
         ...
 
-    # A few sequences, from flat weights: the cost depends on these sequences alone. They may be given more than once.
+    # A few sequences, from flat weights: the cost depends on these sequences alone. Repetitions are allowed.
 
     def scores_of(self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector) -> Matrix:
         """The scores of the tokens of these sequences, one after the other."""
@@ -92,5 +92,5 @@ class Emission(Protocol[Tokens, Weights]):
         ...
 
     def support(self, rows: NDArray[np.intp], tokens: Tokens) -> NDArray[np.intp]:
-        """The weights that the scores of these sequences depend on, in rising order."""
+        """The weights that the scores of these sequences depend on, in ascending order."""
         ...

@@ -1,7 +1,7 @@
 """The table of features by labels: a token's score of a label is the sum of its features' weights with that label.
 
-Weights, in this order: those of the pairs of *dense* features (seen with many labels) feature by feature, then those of the
-pairs of the other features. The kernels want the first in a table and the rest as they are; so no weight is moved twice.
+Weights, in this order: those of the pairs of *dense* features (seen with many labels), feature by feature, then those of the
+pairs of the other features. The kernels need the former in a table and the latter as they are; so no weight is moved twice.
 Frequent features come first, so that the weights that most tokens need share cache lines and pages.
 """
 
@@ -31,8 +31,8 @@ from tikhon.models.chain.sequences import Sequences
 from tikhon.models.chain.transitions import padded
 from tikhon.objective import Matrix, Vector
 
-MANY_LABELS = 4  # a feature seen with so many has a row of the dense table: walking a list takes longer
-SEEN_BYTES = 2**26  # of the table in which pairs are marked; more features take more passes
+MANY_LABELS = 4  # a feature seen with this many labels has a row of the dense table: walking a list takes longer
+SEEN_BYTES = 2**26  # limit on the table in which pairs are marked; more features take more passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class FeatureTable:
 
     @cached_property
     def _listed_features(self) -> NDArray[np.int32]:
-        """Their numbers, in the order of the lists; those without any weight have the last ones, which are empty."""
+        """Their numbers, in the order of the lists; features without any weight come last, with empty lists."""
         without = np.ones(self.n_features, bool)
         without[self.pair_features] = False
         listed = _distinct(self.pair_features[self.n_dense_pairs :])
@@ -64,7 +64,7 @@ class FeatureTable:
 
     @cached_property
     def _row_of(self) -> NDArray[np.uint32]:
-        """Of each feature, its row in the table or its list."""
+        """For each feature, its row in the table or its list."""
         rows = np.empty(self.n_features, np.uint32)
         for features in (self.dense_features, self._listed_features):
             rows[features] = np.arange(len(features))
@@ -72,7 +72,7 @@ class FeatureTable:
 
     @cached_property
     def _slots(self) -> NDArray[np.int64]:
-        """Where the weights of dense pairs stand in the flat table."""
+        """The positions of the weights of dense pairs in the flat table."""
         dense = slice(self.n_dense_pairs)
         return (
             self._row_of[self.pair_features[dense]].astype(np.int64) * padded(self.n_labels) + self.pair_labels[dense]
@@ -97,7 +97,7 @@ class FeatureTable:
         return Tokens(data.starts, data.pointers, middles, rows, row_values, data.labels)
 
     def squares(self, tokens: Tokens, row_weights: Vector) -> Vector:
-        """Of each feature, the weighted sum of the squares of its values."""
+        """For each feature, the weighted sum of the squares of its values."""
         dense = np.zeros(len(self.dense_features))
         listed = np.zeros(len(self._listed_features))
         add_squares(tokens, row_weights, dense, listed)
@@ -105,7 +105,7 @@ class FeatureTable:
         squares[self.dense_features], squares[self._listed_features] = dense, listed
         return squares
 
-    # Weights to the forms that the kernels want, and back.
+    # Weights to the forms that the kernels need, and back.
 
     def unpacked(self, weights: Vector) -> TableWeights:
         found = self._dense_zeros()
@@ -136,7 +136,7 @@ class FeatureTable:
         )  # fmt: skip
 
     def add_diagonal(self, run: Run, tokens: Tokens, weights: TableWeights, into: Sums[TableWeights]) -> None:
-        """By the variances of single labels: exact for features that no sequence has twice."""
+        """By the variances of single labels: exact for features that occur at most once per sequence."""
         diagonal_pass(run.first, run.last, tokens, self.lists, weights, run.table, run.row_weights, *into)
 
     def scores(self, first: int, last: int, tokens: Tokens, weights: TableWeights) -> Matrix:
@@ -182,7 +182,7 @@ class FeatureTable:
 
 
 def feature_table_of(data: Sequences, *, all_pairs: bool = False) -> FeatureTable:
-    """Weights for the pairs that are seen in the data, or for all there could be."""
+    """Weights for the pairs that occur in the data, or for all possible ones."""
     features, labels = _all_pairs(data) if all_pairs else _seen_pairs(data)
     is_dense = np.bincount(features, minlength=data.n_features) >= MANY_LABELS
     n_uses = np.bincount(data.features, minlength=data.n_features)
@@ -208,10 +208,10 @@ def _all_pairs(data: Sequences) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def _divided(codes: NDArray[np.int64], n_labels: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Features and labels of codes, in a compact form: they are as many as the weights."""
+    """Features and labels of codes, in compact types: there are as many as weights."""
     return (codes // n_labels).astype(np.int32), (codes % n_labels).astype(np.int32)
 
 
 def _distinct(ordered: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The values of an array in which equal ones are neighbours."""
+    """The distinct values of an array in which equal ones are adjacent."""
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered

@@ -23,8 +23,8 @@ class LabelChain:
 
     The score of labels y is sum_t s_t[y_t] + sum_{t>0} w[y_{t-1}, y_t], and for order 2 also
     + sum_{t>1} w[y_{t-2}, y_{t-1}, y_t], with the emission's scores s of tokens; Z sums its exponential over all labellings.
-    Labels that are not given are summed over as well: the loss is then log Z less the log of the sum over all labellings that
-    agree with those given, and not convex.
+    Unknown labels are summed over as well: the loss is then log Z less the log of the sum over all labellings that agree
+    with the known ones, and not convex.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LabelChain:
         return np.array([one(int(place)) for place in np.flatnonzero(self.row_weights)])
 
     def hessian_at(self, weights: Vector) -> Product:
-        """Keeps the weights in the form that the kernels want, nothing of the size of the data."""
+        """Keeps the weights in the form that the kernels need, but nothing of the size of the data."""
         emission, steps = self.layout.emission, self.layout.steps
         unpacked, table = self._at(weights)
 
@@ -105,9 +105,9 @@ class LabelChain:
         return product
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
-        """Of log Z, by the variances of single labels and steps: exact for features that no sequence has twice.
+        """The diagonal for log Z, by the variances of single labels and steps: exact for features at most once per sequence.
 
-        For a preconditioner, and for strengths to begin with, that is near enough.
+        That is accurate enough for a preconditioner and for initial strengths.
         """
         emission = self.layout.emission
         unpacked, table = self._at(weights)
@@ -140,7 +140,7 @@ class LabelChain:
         own = self.layout.emission.support(np.asarray(rows, np.intp), self._tokens)
         return np.concatenate([own, np.arange(n_own, self.n_weights if len(rows) else n_own)])
 
-    # Weights in the form that the kernels want, and back.
+    # Weights in the form that the kernels need, and back.
 
     def _at(self, weights: Vector) -> tuple[Any, Any]:
         own, of_steps = self.layout.split(weights)
@@ -158,7 +158,7 @@ class LabelChain:
         return flat
 
     def _work(self) -> Iterator[Work]:
-        """Chunks of sequences, each with zeros to add to; these are made here, since threads have heaps of their own."""
+        """Chunks of sequences, each with zeros to add to; these are allocated here, since threads have heaps of their own."""
         return ((chunk, self._zeros()) for chunk in self._chunks)
 
     @cached_property
@@ -167,7 +167,7 @@ class LabelChain:
 
 
 def _added(total: Sums[Any], part: Sums[Any]) -> Sums[Any]:
-    """The sum, in the place of the first."""
+    """The sum, in place of the first."""
     for into, more in zip((*total.emission, total.edges), (*part.emission, part.edges), strict=True):
         into += more
     return total

@@ -1,4 +1,4 @@
-"""Which weights a chain has, and where: those of its emission, then those of its transitions."""
+"""The weights of a chain and their positions: those of its emission, then those of its transitions."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -45,7 +45,7 @@ class ChainLayout(Generic[EmissionT]):
         return self.steps.rows
 
     def transition_weights(self, weights: Vector, n_back: int) -> NDArray[np.float64]:
-        """The weights of steps over so many labels, an axis for each label; 0 where there is none."""
+        """The weights of steps over ``n_back`` + 1 labels, one axis per label; 0 where there is none."""
         return self.steps.weights_by_label(self.split(weights)[1], n_back)
 
     def transition_parts(self, weights: Vector) -> list[Vector]:
@@ -77,10 +77,10 @@ class Layout(ChainLayout[FeatureTable]):
         return self.emission.n_dense_pairs
 
     def squares(self, tokens: Tokens, row_weights: Vector) -> Vector:
-        """Of each feature, the weighted sum of the squares of its values."""
+        """For each feature, the weighted sum of the squares of its values."""
         return self.emission.squares(tokens, row_weights)
 
 
 def layout_of(data: Sequences, order: int, *, all_pairs: bool = False) -> Layout:
-    """Weights for the pairs, and the transitions, that are seen in the data, or for all there could be."""
+    """Weights for the pairs and transitions that occur in the data, or for all possible ones."""
     return Layout(feature_table_of(data, all_pairs=all_pairs), transitions_of(data, order, all_pairs=all_pairs))

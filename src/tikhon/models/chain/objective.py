@@ -20,8 +20,8 @@ class Chain(LabelChain):
     + sum_{t>1} w[y_{t-2}, y_{t-1}, y_t]; Z sums its exponential over all labellings (Do, Foo, Ng 2008, equation 1). Labels
     may be unknown (``LabelChain``).
 
-    The gradient is what the model expects of each feature less what it sees; a Hessian product is the derivative of those
-    expectations along a direction.
+    The gradient is the expected less the observed count of each feature; a Hessian product is the derivative of the expected
+    counts along a direction.
     """
 
     layout: Layout
@@ -34,8 +34,8 @@ class Chain(LabelChain):
             baseline_diagonal=self.baseline_diagonal,
             natural_strengths=self.natural_strengths,
             hessian_diagonal=self.hessian_diagonal,
-            # Where features are many and rare, gradients alone take a quarter of the passes, a product counted as two. A few
-            # weights with strengths far apart are another matter: conjugate gradients end there, L-BFGS hardly.
+            # If features are many and rare, gradients alone take a quarter of the passes, counting a product as two. With few
+            # weights and widely differing strengths, conjugate gradients converge but L-BFGS hardly does.
             lbfgs_gap=MANY_GAP if self.n_weights >= MANY_WEIGHTS else FEW_GAP,
             row_losses=self.row_losses,
         )
@@ -44,9 +44,9 @@ class Chain(LabelChain):
         return np.zeros(self.n_weights)
 
     def baseline_diagonal(self) -> Vector:
-        """Where each label, and each step between labels, has its share in the data whatever the token.
+        """At probabilities of labels and steps equal to their shares of the data, whatever the token.
 
-        A weight's curvature is then q (1 - q) times the sum of its feature's squares, q being the share.
+        A weight's curvature is then q (1 - q) times the sum of its feature's squares, where q is the share.
         """
         tokens, layout = self._tokens, self.layout
         token_weights = np.repeat(self.row_weights, np.diff(tokens.starts))
@@ -63,7 +63,7 @@ class Chain(LabelChain):
     def natural_strengths(self) -> Vector:
         """The mean square of each feature's values, 1 for steps: a weight changes the log-odds of a label by about 1.
 
-        Curvature is no guide here: most features are rare, and the weights that the few tokens decide are no larger.
+        Curvature is no guide here: most features are rare, and weights determined by few tokens are no larger.
         """
         tokens, layout, counted = self._tokens, self.layout, (self.row_weights > 0.0).astype(np.float64)
         counts = layout.squares(tokens._replace(values=np.empty(0)), counted)
@@ -72,7 +72,7 @@ class Chain(LabelChain):
         return np.concatenate([means[layout.pair_features], np.ones(layout.n_weights - layout.n_pairs)])
 
     def _counts(self, token_weights: Vector, n: int) -> Vector:
-        """How often n labels follow each other, weighted, by their code."""
+        """The weighted counts of n consecutive labels, by their code."""
         last, codes = step_codes(self._tokens.starts, self._tokens.labels, self.layout.n_labels, n)
         counts: Vector = np.bincount(codes, token_weights[last], self.layout.n_labels**n).astype(np.float64)
         return counts

@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Vector
 
-UNKNOWN = -1  # a label that is not given
+UNKNOWN = -1  # an unknown label
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Encoded sequences: tokens one after the other, features of each token as numbers, a label of each token."""
+    """Encoded sequences: concatenated tokens, the features of each token as numbers, a label of each token."""
 
-    starts: NDArray[np.int64]  # of each sequence, in tokens; one more than there are sequences
-    pointers: NDArray[np.int64]  # of each token, in ``features``; one more than there are tokens
+    starts: NDArray[np.int64]  # token at which each sequence starts; one more than there are sequences
+    pointers: NDArray[np.int64]  # position in ``features`` at which each token starts; one more than there are tokens
     features: NDArray[np.int32]
     values: Vector | None  # None: all are 1
-    labels: NDArray[np.int32]  # -1: not given
+    labels: NDArray[np.int32]  # -1: unknown
     n_features: int
     n_labels: int
 
@@ -34,7 +34,7 @@ class Sequences:
 def step_codes(
     starts: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int, n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Tokens at which n known labels in a row end, and these labels as one number, the last one counting least."""
+    """Tokens at which n known labels in a row end, and these labels as one number, the last one least significant."""
     place = np.arange(len(labels)) - np.repeat(starts[:-1], np.diff(starts))
     last = np.flatnonzero(place >= n - 1)
     codes, known = np.zeros(len(last), np.int64), np.ones(len(last), bool)

@@ -1,4 +1,4 @@
-"""The weights of steps between labels: which there are, and where they stand in the tables of the kernels."""
+"""The weights of steps between labels: which exist, and their positions in the tables of the kernels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +12,8 @@ from tikhon.kernels.chain.sequence import StepTable
 from tikhon.models.chain.sequences import Sequences, step_codes
 from tikhon.objective import Vector
 
-REGISTER = 4  # numbers: rows of tables are filled up to a multiple
-WIDEST = 300.0  # range of edge scores over the steps that count: exp(-708) is the least that floating point knows
+REGISTER = 4  # numbers per register: rows of tables are padded to a multiple
+WIDEST = 300.0  # limit on the range of edge scores in the exponent: exp(-708) is the smallest normal number
 
 
 def padded(n_labels: int) -> int:
@@ -57,7 +57,7 @@ class Transitions:
         return step_table(self.edge_scores(weights), self.n_labels)
 
     def weights_by_label(self, weights: Vector, n_back: int) -> NDArray[np.float64]:
-        """The weights of steps over so many labels, an axis for each label; 0 where there is none."""
+        """The weights of steps over ``n_back`` + 1 labels, one axis per label; 0 where there is none."""
         table = np.zeros((self.n_labels,) * (n_back + 1))
         table[tuple(self.rows[n_back - 1].T)] = self.parts(weights)[n_back - 1]
         return table
@@ -72,16 +72,16 @@ class Transitions:
 
     @cached_property
     def _places(self) -> list[tuple[Any, ...]]:
-        """Where the weights of steps stand in the table: of label pairs whatever comes before them."""
+        """The positions of the weights of steps in the table: for label pairs, whatever label precedes them."""
         return [(*[slice(None)] * (3 - rows.shape[1]), *rows.T) for rows in self.rows]
 
 
 def step_table(edge_scores: NDArray[np.float64], n_labels: int) -> StepTable:
-    """The exponentials that scaled probabilities are made of, or word that they will not do.
+    """The exponentials for scaled probabilities, and whether these can be used.
 
-    From two states the same labels can be reached, in one step for order 1, in two for order 2; so what lies ahead favours
-    one of them by no more than the range of that many edge scores. Where that is small beside the range of floating-point
-    numbers, probabilities that underflow on the way stay next to nothing in the end.
+    From two states the same labels can be reached, in one step for order 1, in two for order 2; so the remaining sequence
+    favours one of them by at most the range of that many edge scores. If that is small relative to the range of
+    floating-point numbers, probabilities that underflow on the way stay negligible in the end.
     """
     inside = edge_scores[:, :, :n_labels]
     largest, least = float(inside.max(initial=-np.inf)), float(inside.min(initial=np.inf))
@@ -93,13 +93,13 @@ def step_table(edge_scores: NDArray[np.float64], n_labels: int) -> StepTable:
 
 
 def transitions_of(data: Sequences, order: int, *, all_pairs: bool = False) -> Transitions:
-    """Weights for the steps that are seen in the data, or for all there could be."""
+    """Weights for the steps that occur in the data, or for all possible ones."""
     rows = tuple(_rows(data, 1 + back, all_pairs) for back in range(1, order + 1))
     return Transitions(data.n_labels, order, rows)
 
 
 def _rows(data: Sequences, n: int, all_pairs: bool) -> NDArray[np.int64]:
-    """Rows of n labels that follow each other."""
+    """Rows of n consecutive labels."""
     if all_pairs:
         return np.stack(np.meshgrid(*[np.arange(data.n_labels)] * n, indexing="ij"), axis=-1).reshape(-1, n)
     codes = step_codes(data.starts, data.labels, data.n_labels, n)[1]

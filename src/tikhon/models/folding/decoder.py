@@ -1,4 +1,4 @@
-"""Structures of one molecule: of maximum expected accuracy, centroids, the most probable one, and drawn at random."""
+"""Structures of one molecule: of maximum expected accuracy, centroids, the most probable one, and random samples."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from tikhon.objective import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """log Z and the probabilities of pairs of one molecule, i < j at [i - 1, j - 1]; which letters are known to pair."""
+    """log Z and the probabilities of pairs of one molecule, i < j at [i - 1, j - 1]; the letters that are known to pair."""
 
     log_z: float
     pairs: Matrix
@@ -27,7 +27,7 @@ class Posterior:
         return np.asarray(1.0 - self.pairs.sum(axis=0) - self.pairs.sum(axis=1))
 
     def most_accurate(self, gamma: float) -> Partners:
-        """The structure with the largest sum of: 1 for a letter that is rightly unpaired, gamma for one rightly paired.
+        """The structure with the largest sum of: 1 for a correctly unpaired letter, gamma for a correctly paired one.
 
         In expectation (Do, Woods, Batzoglou 2006, equation 10): the pair of i and j gains 2 gamma p_ij.
         """
@@ -38,12 +38,12 @@ class Posterior:
         return self._best(np.zeros(len(self.pairs)), (gamma + 1.0) * self.pairs - 1.0)
 
     def _best(self, unpaired: Vector, gains: Matrix) -> Partners:
-        """The nested possible pairs with the largest gains, such that letters that are bound pair.
+        """The nested possible pairs with the largest gains in which all bound letters pair.
 
         A pair that gains no more than its letters unpaired is not considered.
         """
-        # More than all gains together: to leave a bound letter unpaired never pays. Some structure of positive probability
-        # pairs all of them.
+        # More than all gains together, so that leaving a bound letter unpaired never pays. Some structure of positive
+        # probability pairs all of them.
         dear = 1.0 + float(unpaired.sum()) + 2.0 * len(gains) * float(np.abs(gains).max(initial=0.0))
         worth = np.where(self.bound, -dear, unpaired)
         left, right = np.nonzero((self.pairs > 0.0) & (gains > worth[:, None] + worth[None, :]))
@@ -55,14 +55,14 @@ class Posterior:
 
 
 def posterior(molecule: Molecule, weights: Vector, longest_loop: int, *, n_threads: int = 1) -> Posterior | None:
-    """None where no structure agrees with what is known, or none can be told in floating point."""
+    """None if no structure agrees with what is known, or none is representable in floating point."""
     folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, n_threads=n_threads)
     if folded is None:
         return None
     probabilities = np.zeros((molecule.n + 2, molecule.n + 2))
     average_uses(molecule, folded, probabilities, n_threads=n_threads)
     inner, bound = probabilities[1:-1, 1:-1], molecule.is_free[1:-1] == 0.0
-    if molecule.counts_parses:  # it is a mirror image
+    if molecule.counts_parses:  # the molecule is a mirror image
         inner, bound = inner[::-1, ::-1].T, bound[::-1]
     return Posterior(folded.log_z, np.ascontiguousarray(inner), bound)
 
@@ -78,7 +78,7 @@ def scores_of(molecule: Molecule, weights: Vector) -> ScoreTables:
 
 
 def turned_back(molecule: Molecule, partners: Partners) -> Partners:
-    """Molecules whose parses are counted are mirror images."""
+    """Undoes the mirroring of molecules whose parses are counted."""
     if not molecule.counts_parses:
         return partners
     return np.where(partners > 0, molecule.n + 1 - partners, 0)[::-1]
@@ -93,7 +93,7 @@ def best_structure(molecule: Molecule, weights: Vector, longest_loop: int) -> tu
 def drawn_structures(
     molecule: Molecule, weights: Vector, longest_loop: int, count: int, generator: np.random.Generator
 ) -> list[Partners] | None:
-    """Structures drawn by their probability, independently; None as in ``posterior``."""
+    """Independent samples from the distribution of structures; None as in ``posterior``."""
     folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop)
     if folded is None:
         return None

@@ -11,12 +11,12 @@ from tikhon.models.folding.passes import fold_inside
 from tikhon.models.folding.structures import Partners
 from tikhon.objective import Vector
 
-MOST_STRUCTURES = 2**40  # more than memory holds; the kernel doubles the number, which must not overflow
+MOST_STRUCTURES = 2**40  # more than fits into memory; the kernel doubles the number, which must not overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Partners of the letters of one molecule, the logarithm of their probability."""
+    """The partners of the letters of one molecule, and the log probability."""
 
     partners: Partners
     log_probability: float
@@ -25,8 +25,9 @@ class Structure:
 def several_best(molecule: Molecule, weights: Vector, longest_loop: int, count: int) -> list[Structure] | None:
     """Up to ``count`` structures, the most probable first; None as in ``posterior``.
 
-    Of those that agree with what is known, and as shares of them. With ``counts_parses`` those with the best parses are taken,
-    as ``best_structure`` does, and then put in the order of their probabilities, which are sums over parses.
+    Only structures that agree with what is known, which the probabilities are conditional on. With ``counts_parses`` the
+    structures with the best parses are selected, as in ``best_structure``, and then sorted by their probabilities, which are
+    sums over parses.
     """
     log_z = log_partition(molecule, weights, longest_loop)
     folded = fold_inside(molecule, scores_of(molecule, weights), longest_loop, best=True)
@@ -34,7 +35,7 @@ def several_best(molecule: Molecule, weights: Vector, longest_loop: int, count: 
         return None
     wanted = min(count, MOST_STRUCTURES)
     found, totals = kernel.several_best(molecule, folded.boltzmann, folded.tables, folded.before, wanted)
-    scores = np.minimum.accumulate(totals) + folded.scale * molecule.n  # equals may differ by rounding
+    scores = np.minimum.accumulate(totals) + folded.scale * molecule.n  # ties may differ by rounding
     if molecule.counts_parses:
         scores += [kernel.log_parses(one) for one in found]
     return [

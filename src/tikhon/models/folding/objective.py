@@ -39,7 +39,7 @@ DRAWN, FEW_DRAWN, ENOUGH_DRAWN = (
     32,
     4,
     3000,
-)  # structures of a molecule for a sketch of the Hessian, and of all together
+)  # sampled structures per molecule for a sketch of the Hessian, at most and at least, and in total
 
 
 class _Folded(NamedTuple):
@@ -49,9 +49,9 @@ class _Folded(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """What one pass at some weights tells."""
+    """The results of one pass at some weights."""
 
-    losses: Vector  # of the molecules that count, times their weights
+    losses: Vector  # of the molecules of non-zero weight, times their weights
     gradient: Vector
     expected: Vector  # counts of features
     scales: dict[int, tuple[float, float]]  # of each molecule, free and constrained
@@ -59,7 +59,7 @@ class _Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A sequence with its structure: known as a whole, by its uses, or in part, as a molecule with constraints."""
+    """A sequence with its structure: fully known, by its uses, or partly known, as a molecule with constraints."""
 
     free: Molecule
     uses: Vector | None
@@ -67,11 +67,11 @@ class Example:
 
 
 def example(letters: Letters, partners: Partners, rules: Rules) -> Example:
-    """Partners are below NONE where they are not known; a ValueError says why no structure agrees with them."""
+    """Unknown partners are below NONE; a ValueError says why no structure agrees with them."""
     free = unknown_molecule(letters, rules)
     if (partners >= NONE).all():
         uses = known_uses(letters, partners, rules)
-        if not rules.counts_parses:  # else there is more than one parse of a structure
+        if not rules.counts_parses:  # otherwise a structure has more than one parse
             return Example(free, uses, None)
     constrained = molecule(letters, rules, partners)
     if fold_inside(constrained, tables_of(np.zeros(N_SCORES)), rules.longest_loop) is None:
@@ -83,15 +83,15 @@ class Folding:
     """sum_i a_i [log Z(x_i) - log Z(x_i, y_i)] over molecules, with row weights a.
 
     Z(x) sums exp(score) over all structures of a sequence, Z(x, y) over those that agree with what is known: one, or more
-    where a structure is known in part. A score is the sum of the weights of a structure's features; the gradient is what
-    the model expects of each feature less what it expects given y (Do, Foo, Ng 2008, section 5).
+    if a structure is partly known. A score is the sum of the weights of a structure's features; the gradient is the
+    expected count of each feature less its expectation given y (Do, Foo, Ng 2008, section 5).
     """
 
     def __init__(
         self, examples: Sequence[Example], rules: Rules, *, row_weights: Vector | None = None,
         left_out: NDArray[np.bool_] | None = None, n_threads: int = 1,
     ) -> None:  # fmt: skip
-        """Weights that are ``left_out`` change nothing."""
+        """Weights that are ``left_out`` have no effect."""
         weights = np.ones(len(examples)) if row_weights is None else row_weights
         matrix = score_matrix(rules.counts_parses)
         if left_out is not None and left_out.any():
@@ -129,7 +129,7 @@ class Folding:
 
     @cached_property
     def hints(self) -> Hints:
-        """A product costs two gradients; with a sketch of the Hessian, L-BFGS takes fewer than Newton's method does."""
+        """A product costs two gradients; with a sketch of the Hessian, L-BFGS takes fewer passes than Newton's method."""
         return Hints(
             hessian_diagonal=self.hessian_diagonal,
             hessian_sketch=self.hessian_sketch,
@@ -145,7 +145,7 @@ class Folding:
         return self._point.at(weights).losses.copy()
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
-        """About: the expected counts, as if features came independently and rarely. For a preconditioner that will do."""
+        """Approximately the expected counts, as if features were independent and rare: accurate enough for a preconditioner."""
         return self._point.at(weights).expected.copy()
 
     def _at(self, weights: Vector) -> _Point:
@@ -175,7 +175,7 @@ class Folding:
         return free, _Folded(float(found.uses @ flat), found.uses, 0.0)
 
     def add_gradient(self, weights: Vector, rows: NDArray[np.intp], out: Vector, scale: float = 1.0) -> float:
-        """Infinite, and nothing is added, where scores are out of range."""
+        """Infinite, with nothing added, if scores are out of range."""
         flat = self._matrix @ weights
         scores = tables_of(flat)
         places, counts = np.unique(np.asarray(rows, np.intp), return_counts=True)
@@ -197,7 +197,7 @@ class Folding:
         return np.arange(self.n_weights if len(rows) else 0)
 
     def hessian_at(self, weights: Vector) -> Product:
-        """Keeps the scales of the molecules; their tables are made anew for each product."""
+        """Keeps the scales of the molecules; their tables are recomputed for each product."""
         scores = tables_of(self._matrix @ weights)
         scales = self._point.at(weights).scales
 
@@ -221,7 +221,7 @@ class Folding:
         return product
 
     def hessian_sketch(self, weights: Vector) -> Matrix:
-        """The covariance of features among structures drawn by their probability: what the Hessian is in expectation.
+        """The covariance of features among sampled structures, whose expectation is the Hessian.
 
         It costs about as much as two gradients. Every molecule has its own seed: the same weights give the same sketch.
         """
@@ -240,7 +240,7 @@ class Folding:
         return np.asarray(rows.T @ rows)
 
     def _mapped(self, function: Callable[[int], Found], places: list[int] | None = None) -> list[tuple[int, Found]]:
-        """What a function, which should release the GIL, makes of these examples, or of all that count; in their order.
+        """The results of a function, which should release the GIL, for these examples, or all of non-zero weight, in order.
 
         Sums over them then do not depend on the number of threads.
         """
@@ -262,7 +262,7 @@ def _folded(one: Molecule, scores: ScoreTables, rules: Rules) -> _Folded:
 def _features_drawn(
     one: Molecule, scores: ScoreTables, rules: Rules, matrix: Any, count: int, seed: int
 ) -> Matrix | None:
-    """Counts of the features of structures that are drawn, less their means."""
+    """Counts of the features of sampled structures, less their means."""
     folded = fold_inside(one, scores, rules.longest_loop)
     if folded is None:
         return None

@@ -1,4 +1,4 @@
-"""One molecule, one set of scores: the partition function, average uses, probabilities of pairs; at a scale that works."""
+"""One molecule, one set of scores: partition function, expected uses and pair probabilities, at a suitable scale."""
 
 import threading
 from collections.abc import Callable
@@ -27,17 +27,17 @@ from tikhon.models.folding.tiles import diagonals, each
 from tikhon.models.folding.weights import N_SCORES, OTHER, ScoreTables, tables_of, uses_of
 from tikhon.objective import Vector
 
-FIRST_SCALE = 0.3  # log Z per letter, about, of trained weights
-SHORT = 300  # letters whose Z stays within floating point at nearly any scale
-BEGINNING = 8  # of a longer molecule, one in so many letters tells the scale
-LEAST_Z, MOST_Z = 1e-200, 1e200  # of scaled sums: their products with outside values stay in range
-WIDEST = 600.0  # logarithm of what a first move of the scale changes Z by
+FIRST_SCALE = 0.3  # approximate log Z per letter at trained weights
+SHORT = 300  # up to this length Z stays within floating point at nearly any scale
+BEGINNING = 8  # the scale of a longer molecule comes from the first 1 / BEGINNING of it
+LEAST_Z, MOST_Z = 1e-200, 1e200  # limits of scaled sums: their products with outside values stay in range
+WIDEST = 600.0  # the first move of the scale changes log Z by this
 MOST_TRIES = 60
-MOST_KEPT = 2**23  # numbers in tables that a thread keeps: those of about 900 letters, 64 MB
+MOST_KEPT = 2**23  # limit on the tables that a thread keeps, in numbers: about 900 letters, 64 MB
 
 
 class Folded(NamedTuple):
-    """What an inside pass leaves behind. An outside pass overwrites the tables, and so does the thread's next molecule."""
+    """The results of an inside pass. An outside pass overwrites the tables, and so does the thread's next molecule."""
 
     log_z: float
     scale: float
@@ -48,13 +48,13 @@ class Folded(NamedTuple):
 
 
 class _Room(threading.local):
-    """Memory of each thread for tables, kept from one molecule to the next: fresh memory takes as long as a short one."""
+    """Memory for tables in each thread, reused between molecules: allocating takes as long as folding a short one."""
 
     def __init__(self) -> None:
         self._kept: dict[int, NDArray[np.float64]] = {}
 
     def tables(self, n: int, number: int = 0) -> Tables:
-        """Tables of zeros; ``number`` tells those apart that are needed at the same time."""
+        """Tables of zeros; ``number`` distinguishes those needed at the same time."""
         side = table_side(n)
         shape = (len(Tables._fields), side, side)
         size = int(np.prod(shape))
@@ -77,7 +77,7 @@ def table_bytes(n: int) -> int:
 
 
 def boltzmann_of(scores: ScoreTables, n: int, scale: float, longest_loop: int = LONGEST) -> Boltzmann:
-    """exp(score - scale times the letters that an element takes in); infinite where that is out of range."""
+    """exp(score - scale times the number of letters of an element); infinite if that is out of range."""
     with np.errstate(over="ignore"):
         return _boltzmann_of(scores, n, scale, longest_loop)
 
@@ -116,7 +116,7 @@ def _boltzmann_of(scores: ScoreTables, n: int, scale: float, longest_loop: int) 
 
 
 def boltzmann_rates(boltzmann: Boltzmann, moves: ScoreTables) -> Boltzmann:
-    """How the Boltzmann factors change where the scores move at these rates."""
+    """The derivatives of the Boltzmann factors in a direction of the scores."""
     loop = boltzmann.loop * np.pad(moves.loop, (0, 1))
     lengths = np.minimum(np.arange(len(boltzmann.hairpin)), LONGEST_HAIRPIN)
     base, unpaired, paired = (float(move) for move in moves.multi)
@@ -142,10 +142,10 @@ def boltzmann_rates(boltzmann: Boltzmann, moves: ScoreTables) -> Boltzmann:
 def fold_inside(
     molecule: Molecule, scores: ScoreTables, longest_loop: int = LONGEST, *, best: bool = False, n_threads: int = 1
 ) -> Folded | None:
-    """The inside pass, at a scale that depends on the molecule and the scores alone; None where no scale will do.
+    """The inside pass, at a scale that depends on the molecule and the scores alone; None if no scale works.
 
-    A long molecule takes the scale of its beginning; where Z leaves the range of floating point, the scale is moved. With
-    ``best``, the largest terms take the place of sums, and Z is exp of the best structure's score.
+    A long molecule starts from the scale of its beginning; if Z leaves the range of floating point, the scale is adjusted.
+    With ``best``, maxima replace sums, and Z is exp of the best structure's score.
     """
     n, scale = molecule.n, FIRST_SCALE
     if n > SHORT:
@@ -166,7 +166,7 @@ def fold_inside(
             z = exterior(molecule, boltzmann, tables.pairs, before, after)
         if LEAST_Z < z < MOST_Z:
             return Folded(float(np.log(z)) + scale * n, scale, boltzmann, tables, before, after)
-        turn = -1.0 if z <= LEAST_Z else 1.0  # NaN is what infinities make of zeros
+        turn = -1.0 if z <= LEAST_Z else 1.0  # infinities times zeros give NaN
         step = step / 2.0 if turn == -last_turn else step
         scale, last_turn = scale + turn * step, turn
     return None
@@ -180,7 +180,7 @@ def _filled(molecule: Molecule, boltzmann: Boltzmann, tables: Tables) -> Callabl
 
 
 def _beginning(molecule: Molecule) -> Molecule:
-    """The first letters, whatever is known of them."""
+    """The first letters, with all constraints removed."""
     n = max(SHORT // 3, molecule.n // BEGINNING)
     letters = molecule.letters[: n + 2].copy()
     letters[n + 1] = OTHER
@@ -194,7 +194,7 @@ def _beginning(molecule: Molecule) -> Molecule:
 def average_uses(
     molecule: Molecule, folded: Folded, probabilities: NDArray[np.float64] | None = None, *, n_threads: int = 1
 ) -> Vector:
-    """How often structures use each score; fills the probabilities of pairs (n + 2 square) if they are asked for."""
+    """The expected uses of each score; fills the pair probabilities (n + 2 square) if requested."""
     n, boltzmann, before, after = molecule.n, folded.boltzmann, folded.before, folded.after
     wanted = np.zeros((0, 0)) if probabilities is None else probabilities
     ones, total = np.zeros(n + 2), np.zeros(N_SCORES)
@@ -213,7 +213,7 @@ def average_uses(
 
 
 def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | None = None) -> NDArray[np.int64]:
-    """Partners (0 where unpaired) of a structure drawn by its probability; without a generator, of the best one.
+    """Partners (0 if unpaired) of a sampled structure; without a generator, of the best one.
 
     There are n + 2 of them, one beyond each end.
     """
@@ -225,7 +225,7 @@ def traced(molecule: Molecule, folded: Folded, generator: np.random.Generator | 
 
 
 def use_rates(molecule: Molecule, boltzmann: Boltzmann, moves: ScoreTables) -> Vector:
-    """How average uses change where the scores move at these rates."""
+    """The derivatives of expected uses in a direction of the scores."""
     n, flat = molecule.n, np.zeros(N_SCORES)
     rates = boltzmann_rates(boltzmann, moves)
     tables, d_tables = _room.tables(n), _room.tables(n, 1)

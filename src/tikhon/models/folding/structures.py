@@ -1,4 +1,4 @@
-"""RNA sequences and structures as the kernels want them, and the features of a structure that is known."""
+"""RNA sequences and structures in the form of the kernels, and the features of a known structure."""
 
 from dataclasses import dataclass
 
@@ -18,17 +18,15 @@ COMPLEMENTARY = ("AU", "CG", "GU")
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What structures there are."""
+    """The possible structures."""
 
     least_hairpin: int = 0
     longest_loop: int = LONGEST  # unpaired letters of a bulge or internal loop
     all_pairs: bool = False  # may any two letters pair, not only AU, CG and GU?
-    counts_parses: bool = (
-        False  # are structures with several pairs in a loop counted as often as CONTRAfold parses them?
-    )
+    counts_parses: bool = False  # count structures with several pairs in a loop as often as CONTRAfold parses them?
 
     def can_pair(self) -> NDArray[np.bool_]:
-        """By letters; other letters pair with nothing."""
+        """By letters; unknown letters pair with nothing."""
         table = np.zeros((5, 5), bool)
         if self.all_pairs:
             table[:OTHER, :OTHER] = True
@@ -39,7 +37,7 @@ class Rules:
 
 
 def encoded(sequence: str) -> Letters:
-    """Numbers of the letters; T is U, and what is no letter of RNA is OTHER."""
+    """The numbers of the letters; T is read as U, and anything that is not a letter of RNA as OTHER."""
     codes = np.full(128, OTHER, np.int64)
     for code, letter in enumerate(LETTERS):
         codes[ord(letter)] = codes[ord(letter.lower())] = code
@@ -55,14 +53,14 @@ def unknown_molecule(letters: Letters, rules: Rules) -> Molecule:
 
 
 def strangers(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.intp]:
-    """Places, from 0, of letters whose partner is one that they cannot pair with."""
+    """Positions, from 0, of letters whose partner they cannot pair with."""
     places = np.flatnonzero(partners > NONE)
     odd: NDArray[np.intp] = places[~rules.can_pair()[letters[places], letters[partners[places] - 1]]]
     return odd
 
 
 def lonely(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.intp]:
-    """Places, from 0, of letters that are known to pair where no letter is left to pair with, whatever the others do."""
+    """Positions, from 0, of letters known to pair for which no possible partner is left, whatever the others do."""
     n, can_pair = len(letters), rules.can_pair()
     loops, open_ones = np.zeros(n, np.int64), [-1]  # by the known pair around each letter
     for place, partner in enumerate(partners.tolist()):
@@ -80,7 +78,7 @@ def lonely(letters: Letters, partners: Partners, rules: Rules) -> NDArray[np.int
 
 
 def contradiction(letters: Letters, partners: Partners, rules: Rules) -> str | None:
-    """What it says that cannot be, as far as single letters and pairs tell; None where nothing was found."""
+    """A description of a contradiction found among single letters and pairs; None if there is none."""
     names, places = LETTERS + "N", np.flatnonzero(partners > NONE)
     near = places[np.abs(places - partners[places] + 1) <= rules.least_hairpin]
     odd, alone = np.append(strangers(letters, partners, rules), near), lonely(letters, partners, rules)
@@ -99,16 +97,16 @@ def contradiction(letters: Letters, partners: Partners, rules: Rules) -> str | N
 
 
 def known_pairs(letters: Letters, partners: Partners, rules: Rules) -> Partners:
-    """The structure with pairs that the rules do not know read as unpaired."""
+    """The structure with the pairs that the rules do not allow read as unpaired."""
     known = partners.copy()
     known[strangers(letters, partners, rules)] = NONE
     return known
 
 
 def pair_counts(truth: Partners, guess: Partners) -> tuple[int, int, int]:
-    """Pairs that are rightly predicted, known, and predicted; pairs of two letters whose partners are not known do not count.
+    """Numbers of pairs correctly predicted, known, and predicted, without pairs of two letters whose partners are unknown.
 
-    Where the partner of one is known, the pair is right or wrong.
+    If the partner of one of them is known, the pair counts as correct or wrong.
     """
     told = np.where((guess > NONE) & (truth < NONE) & (truth[guess - 1] < NONE), NONE, guess)
     right, known, predicted = (
@@ -118,7 +116,7 @@ def pair_counts(truth: Partners, guess: Partners) -> tuple[int, int, int]:
 
 
 def share(part: int, whole: int) -> float:
-    """1 where there is nothing to have a share of."""
+    """The share; 1 if the whole is 0."""
     return part / whole if whole else 1.0
 
 
@@ -135,7 +133,7 @@ def molecule(letters: Letters, rules: Rules, partners: Partners) -> Molecule:
     known = np.full(n + 2, ANY, np.int64)
     padded = np.full(n + 2, OTHER, np.int64)
     known[inner], padded[inner] = np.where(partners == SOME_PARTNER, ANY, partners), letters
-    bound = np.zeros(n + 2, bool)  # beyond the ends nothing pairs, so that loops need not stop there
+    bound = np.zeros(n + 2, bool)  # letters beyond the ends do not pair, so that loops need not stop there
     bound[inner] = (partners > NONE) | (partners == SOME_PARTNER)
     return Molecule(
         n=n, letters=padded, partners=known, is_free=np.where(bound, 0.0, 1.0), free_after=_run_after(bound),
@@ -145,16 +143,16 @@ def molecule(letters: Letters, rules: Rules, partners: Partners) -> Molecule:
 
 
 def _run_after(bound: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many letters in a row after each one are not bound, at most LONGEST."""
+    """The number of consecutive letters after each one that are not bound, at most LONGEST."""
     places = np.where(bound, np.arange(len(bound)), len(bound) + LONGEST)
-    following = np.minimum.accumulate(places[::-1])[::-1]  # the next bound letter, this one included
+    following = np.minimum.accumulate(places[::-1])[::-1]  # the next bound letter, including this one
     runs = np.zeros(len(bound), np.int64)
     runs[:-1] = following[1:] - np.arange(1, len(bound))
     return np.minimum(runs, LONGEST)
 
 
 def known_uses(letters: Letters, partners: Partners, rules: Rules) -> Vector:
-    """How often a structure uses each score; a ValueError says what makes it impossible."""
+    """The uses of each score by a structure; a ValueError says why it is impossible."""
     padded = np.concatenate([[OTHER], letters, [OTHER]])
     partner = np.concatenate([[NONE], partners, [NONE]])
     can_pair = rules.can_pair()
@@ -185,7 +183,7 @@ def _within(partner: Partners, i: int, j: int) -> tuple[int, int]:
 
 
 def structure_uses(letters: Letters, structures: NDArray[np.int64]) -> Matrix:
-    """How often each of these structures (rows of partners) uses each score; letters and partners go beyond the ends."""
+    """The uses of each score by these structures (rows of partners); letters and partners extend beyond the ends."""
     flat = np.zeros((len(structures), N_SCORES))
     for uses, partners in zip(flat, structures, strict=True):
         count_structure(letters, partners, uses_of(uses))

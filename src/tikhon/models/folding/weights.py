@@ -1,7 +1,7 @@
 """The weights of a log-linear model of RNA structures, and the scores of loops and junctions that they add up to.
 
 The features are those of CONTRAfold (Do, Woods, Batzoglou 2006) in its second version: 708 weights in 15 groups. All scores
-that the dynamic programme looks up are sums of weights, so one sparse matrix makes them, and its transpose turns expected
+used by the dynamic programme are sums of weights, so one sparse matrix computes them, and its transpose turns expected
 uses of the scores into expected counts of the features.
 """
 
@@ -17,7 +17,7 @@ from tikhon.kernels.folding.outside import LONGEST_HAIRPIN, Uses
 from tikhon.objective import Vector
 
 LETTERS = "ACGU"
-OTHER = 4  # any other letter, and what lies beyond the ends: it pairs with nothing and adds nothing
+OTHER = 4  # any other letter, and what lies beyond the ends: it pairs with nothing and has score 0
 LONGEST_LOOP = 30  # unpaired letters of a bulge or internal loop, at most
 LONGEST_SYMMETRIC, LARGEST_ASYMMETRY, LARGEST_EXPLICIT = 15, 28, 4
 
@@ -31,8 +31,8 @@ GROUPS = (
 class ScoreTables(NamedTuple):
     """Views of one vector: scores of the elements of a structure, or how often each is used.
 
-    A pair is seen from a loop as (a, b): the loop goes on after a and comes back before b. ``closing`` and ``branch`` have
-    those two letters, the one after a and the one before b.
+    A pair is seen from a loop as (a, b): the loop continues after a and returns before b. ``closing`` and ``branch`` also
+    have the letter after a and the one before b.
     """
 
     pair: NDArray[np.float64]  # (5, 5)
@@ -43,7 +43,7 @@ class ScoreTables(NamedTuple):
     bulge: NDArray[np.float64]  # (5,): the letter of a bulge of one
     internal: NDArray[np.float64]  # (5, 5): the letters of an internal loop of one and one
     hairpin: NDArray[np.float64]  # (31,): unpaired letters
-    multi: NDArray[np.float64]  # (3,): a multiloop, its unpaired letters, its pairs
+    multi: NDArray[np.float64]  # a multiloop, its unpaired letters, its pairs
     external: NDArray[np.float64]  # (2,): unpaired letters, pairs
 
 
@@ -56,7 +56,7 @@ N_SCORES = int(_ENDS[-1])
 
 
 def tables_of(flat: NDArray[Any]) -> ScoreTables:
-    """Views of a vector of N_SCORES."""
+    """Views of a vector of length N_SCORES."""
     parts = np.split(flat, _ENDS[:-1])
     return ScoreTables(*(part.reshape(shape) for part, shape in zip(parts, SHAPES.values(), strict=True)))
 
@@ -74,8 +74,8 @@ class FoldingWeights:
 
     names: tuple[str, ...]
     groups: NDArray[np.intp]
-    rows: NDArray[np.intp]  # of the entries of the matrix, which are 1: scores
-    columns: NDArray[np.intp]  # weights
+    rows: NDArray[np.intp]  # row (score) of each entry of the matrix, all of which are 1
+    columns: NDArray[np.intp]  # column (weight) of each entry
 
     @property
     def count(self) -> int:
@@ -84,13 +84,13 @@ class FoldingWeights:
     @cached_property
     def scores(self) -> Any:
         """A CSR matrix, N_SCORES x weights."""
-        import scipy.sparse as sp  # takes a fifth of the time to fold a short molecule, which needs no more than sums
+        import scipy.sparse as sp  # takes a fifth of the time to fold a short molecule, which only needs sums
 
         return sp.csr_matrix((np.ones(len(self.rows)), (self.rows, self.columns)), shape=(N_SCORES, self.count))
 
 
 def mirrored() -> NDArray[np.int64]:
-    """The numbers of the scores that those of a molecule are in its mirror image; twice is where it began."""
+    """The index, in a molecule's scores, of each score of its mirror image; applied twice, it is the identity."""
     flat = np.arange(N_SCORES)
     tables = tables_of(flat)
     turned = {
@@ -103,13 +103,13 @@ def mirrored() -> NDArray[np.int64]:
 
 @lru_cache(maxsize=2)
 def score_matrix(counts_parses: bool) -> Any:
-    """Scores from weights, as the kernels want them: of the mirror image where parses are counted."""
+    """The matrix from weights to scores in the form of the kernels: of the mirror image if parses are counted."""
     scores = folding_weights().scores
     return scores[mirrored()] if counts_parses else scores
 
 
 def scores_from(weights: Vector, counts_parses: bool) -> Vector:
-    """The product of that matrix with weights: the same sums in the same order."""
+    """The product of that matrix with weights, with the same order of summation."""
     made = folding_weights()
     scores: Vector = np.bincount(made.rows, weights[made.columns], N_SCORES).astype(np.float64, copy=False)
     return scores[mirrored()] if counts_parses else scores
@@ -170,7 +170,7 @@ def _add_loops(made: "_Builder", loop: NDArray[Any]) -> None:
 
 
 class _Builder:
-    """Collects which scores each weight is part of; weights of the same name are one."""
+    """Collects the scores that each weight contributes to; weights of the same name are one."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}

@@ -12,9 +12,9 @@ Places = NDArray[np.intp]
 
 
 class ByExample:
-    """For linear models: from scores of single rows and their derivatives to weights.
+    """For linear models: maps scores of single rows and their derivatives to weights.
 
-    Of a sparse X the entries of the rows are read, and no other weights than theirs are touched.
+    For a sparse X only the entries of these rows are read, and only their weights are changed.
     """
 
     X: Data
@@ -23,7 +23,7 @@ class ByExample:
     n_weights: Any  # a property of the models
 
     def _loss_by_scores(self, rows: Places, scores: Matrix) -> tuple[Vector, Matrix]:
-        """The losses of rows with these scores (rows x outputs), not weighted, and their derivatives by score."""
+        """The unweighted losses of rows with these scores (rows x outputs), and their derivatives by score."""
         raise NotImplementedError
 
     def add_gradient(self, weights: Vector, rows: Places, out: Vector, scale: float = 1.0) -> float:
@@ -63,9 +63,9 @@ class ByExample:
 
 
 def _entries(X: Data, rows: Places) -> tuple[Vector, NDArray[Any], Places]:
-    """Values and columns of all entries of rows of a CSR matrix, and the place of each one's row among ``rows``.
+    """Values and columns of all entries of these rows of a CSR matrix, and the index of each entry's row in ``rows``.
 
-    As ``X[rows]``, which looks at the whole matrix first.
+    Unlike ``X[rows]``, it does not scan the whole matrix.
     """
     first = X.indptr[rows].astype(np.intp)
     counts = X.indptr[rows + 1] - first

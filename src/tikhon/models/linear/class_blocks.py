@@ -1,6 +1,6 @@
-"""Matrices made of one q x q block per pair of classes: sums over rows of C_i (x) x_i x_i', and x_i' M_kl x_i.
+"""Matrices of one q x q block per pair of classes: sums over rows of C_i (x) x_i x_i', and x_i' M_kl x_i.
 
-C_i is a symmetric matrix of the row's m classes; it is kept as its upper triangle, one line per pair (k <= l).
+C_i is a symmetric m x m matrix over the classes, stored as its upper triangle, one row per pair (k <= l).
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tikhon.models.linear.design import Design, pair_products
 from tikhon.objective import Matrix, Vector
 
-PRODUCT_BYTES = 2**26  # of the products of all pairs of columns, kept once for a whole tuning
+PRODUCT_BYTES = 2**26  # limit on the products of all pairs of columns, computed once per tuning
 
 
 class Pairs:
@@ -28,7 +28,7 @@ class Pairs:
 
 
 class ClassBlocks(ABC):
-    """Sums and quadratic forms of the rows of a design, for m classes."""
+    """Sums and quadratic forms over the rows of a design, for m classes."""
 
     def __init__(self, design: Design, m: int) -> None:
         self.design, self.m, self.classes = design, m, Pairs(m)
@@ -47,7 +47,7 @@ class ClassBlocks(ABC):
 
 
 class ByProducts(ClassBlocks):
-    """For few columns: the products x_ij x_il of all pairs of columns are formed once, and the rest is matrix products."""
+    """For few columns: the products x_ij x_il of all pairs of columns are computed once, the rest is matrix products."""
 
     def __init__(self, design: Design, m: int) -> None:
         super().__init__(design, m)
@@ -74,7 +74,7 @@ class ByProducts(ClassBlocks):
 
 
 class ByRowBlocks(ClassBlocks):
-    """For many columns: nothing of the size of the data is kept."""
+    """For many columns: stores nothing of the size of the data."""
 
     def gram(self, pairs: Matrix) -> Matrix:
         q, m = self.design.width, self.m
@@ -102,7 +102,7 @@ class ByRowBlocks(ClassBlocks):
 
 
 def _weighted_squares(X: Matrix, weights: Vector) -> Matrix:
-    """X' diag(w) X: at half the price where the weights have one sign, as the working weights of softmax do."""
+    """X' diag(w) X: at half the cost if the weights have one sign, as the working weights of softmax do."""
     if weights.min(initial=0.0) < 0.0 < weights.max(initial=0.0):
         mixed: Matrix = (X * weights[:, None]).T @ X
         return mixed

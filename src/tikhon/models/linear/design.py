@@ -1,7 +1,7 @@
-"""A design matrix, dense or sparse, with an intercept: the linear algebra that all linear models share.
+"""A design matrix, dense or sparse, with an intercept: the linear algebra shared by all linear models.
 
 Weights of a model with K outputs and p columns are its K x p coefficients, row by row, then its K intercepts. Scores
-are ``X W' + b``. Nothing here ever makes a sparse matrix dense, nor copies a dense one as a whole.
+are ``X W' + b``. Sparse matrices are never made dense, dense ones never copied as a whole.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from tikhon.models.linear.sparse_pairs import SparsePairs, sparse_pairs
 from tikhon.models.linear.sparse_rows import SparseRows, sparse_rows
 from tikhon.objective import Matrix, Product, Vector
 
-Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot say it usefully
-BLOCK_BYTES = 4 * 2**20  # of a temporary made for a block of rows: about what stays in the cache
-WIDE, NARROW = 120, 26  # columns from which, and up to which, products take another form
-MOST_SIDE = 4000  # of a square matrix that is kept and factorised: it takes 128 MB
-SPARSE_SLOWDOWN = 10.0  # of a sparse-by-sparse product against a dense one, per multiplication
-CONSTANT = 1e-13  # of a column's squares: what is left of them after centring is rounding
+Data: TypeAlias = Any  # a dense float64 matrix or a CSR matrix; the stubs of scipy.sparse cannot express it usefully
+BLOCK_BYTES = 4 * 2**20  # temporary memory for a block of rows: about what fits into the cache
+WIDE, NARROW = 120, 26  # columns from which, and up to which, products are computed differently
+MOST_SIDE = 4000  # of a square matrix that is stored and factorised: it takes 128 MB
+SPARSE_SLOWDOWN = 10.0  # cost per multiplication of a sparse-by-sparse product, relative to a dense one
+CONSTANT = 1e-13  # of a column's squares: less than this after centring is rounding error
 LBFGS_GAP = 1e-4  # relative gap down to which L-BFGS is faster
-FAR_APART = 50.0  # entries of columns: the gradient of one so much larger hides the others' from a rough fit
-SUBSET_BYTES = 2**28  # above this, rows of weight 0 are kept and multiplied by 0 rather than copied away
+FAR_APART = 50.0  # ratio of column scales: a gradient so much larger hides the others from a low-accuracy fit
+SUBSET_BYTES = 2**28  # above this, rows of weight 0 are multiplied by 0 instead of copying the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Design:
 
     @property
     def width(self) -> int:
-        """Columns of X, and the one of ones."""
+        """The number of columns of X, plus that of ones."""
         return self.n_columns + self.fit_intercept
 
     @cached_property
@@ -55,7 +55,7 @@ class Design:
 
     @property
     def lbfgs_gap(self) -> float:
-        """The relative gap down to which L-BFGS takes half of Newton's passes; dense columns depend on each other."""
+        """The relative gap down to which L-BFGS takes half of Newton's passes; not for dense columns, which are correlated."""
         return LBFGS_GAP if self.is_sparse else np.inf
 
     @property
@@ -63,15 +63,15 @@ class Design:
         return int(self.X.nnz) if self.is_sparse else self.n_rows * self.n_columns
 
     def gradient_units(self, n_outputs: int) -> Vector | None:
-        """The size of the entries of each weight's column, 1 of intercepts; None where they are not far apart."""
+        """The scale of the entries of each weight's column, 1 for intercepts; None if these do not differ widely."""
         units = self._column_units
         return None if units is None else np.append(np.tile(units, n_outputs), np.ones(n_outputs * self.fit_intercept))
 
     @cached_property
     def _column_units(self) -> Vector | None:
-        """Of sparse columns: rough fits are made of them, and the gradient of one in large units would hide the others'.
+        """For sparse columns only: their fits may be of low accuracy, where the gradient of a large column hides the others.
 
-        Only entries that are not 0 are looked at: a rare column is not in small units. Dense columns are fitted to many digits.
+        Only non-zero entries count: a rare column does not have a small scale. Dense columns are fitted to many digits.
         """
         if not self.is_sparse or self.X.nnz == 0:
             return None
@@ -98,7 +98,7 @@ class Design:
         """X v for one or many columns, real or complex."""
         rows = self._rows
         if not self.is_sparse and v.ndim == 2 and self.n_columns >= WIDE:
-            return np.ascontiguousarray((v.T @ self.X.T).T)  # BLAS is faster where the short side comes first
+            return np.ascontiguousarray((v.T @ self.X.T).T)  # BLAS is faster if the short side comes first
         product: Matrix = self.X @ v if rows is None or v.dtype != np.float64 else rows.times(v)
         return product
 
@@ -129,7 +129,7 @@ class Design:
 
     def adjoint_many(self, residual: Matrix) -> Vector:
         """The adjoint of ``scores_many``: (R' X, column sums of R)."""
-        # A sparse X goes first, or scipy would transpose the product itself.
+        # A sparse X comes first, or scipy would transpose the product itself.
         gradient = self._transpose_times(residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
         return np.append(gradient, residual.sum(axis=0)) if self.fit_intercept else gradient
 
@@ -139,7 +139,7 @@ class Design:
         return np.column_stack([coefficients, weights[coefficients.size :]]) if self.fit_intercept else coefficients
 
     def gram(self, working_weights: Vector) -> Matrix:
-        """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense matrix of the size of the width."""
+        """X~' diag(c) X~ with X~ = (X, 1), for c >= 0: a dense width x width matrix."""
         if self._pairs is not None:
             return self._pairs.gram(working_weights)
         if not self.is_sparse:
@@ -175,8 +175,8 @@ class Design:
     def grams(self, working_weights: Matrix) -> NDArray[np.float64]:
         """The Gram matrices of several vectors of working weights, one per column: K x q x q.
 
-        Of few columns all products of two are formed, in blocks that stay in the cache, for one product of matrices instead of
-        many small ones.
+        For few columns all pairwise products are computed, in blocks that fit into the cache, for one matrix product instead
+        of many small ones.
         """
         q, K = self.width, working_weights.shape[1]
         if self.is_sparse or q > NARROW:
@@ -226,13 +226,13 @@ class Design:
 
     @property
     def gram_multiplications(self) -> float:
-        """Of a Gram matrix, counted as a dense product counts them; from sparse rows, their lengths squared."""
+        """Multiplications for a Gram matrix, as a dense product counts them; for sparse rows, their lengths squared."""
         per_row = self.n_stored / max(self.n_rows, 1)
         slower = SPARSE_SLOWDOWN if self.is_sparse else 1.0
         return slower * self.n_rows * (per_row + 1.0) ** 2 / 2
 
     def gram_cost(self, n_outputs: int) -> float:
-        """Hessian products that a Gram matrix and its factor are worth."""
+        """The cost of a Gram matrix and its factor in Hessian products."""
         n_factor = self.gram_multiplications + self.width**3 / 3
         return factor_products(n_factor, 2.0 * self.n_stored * n_outputs)
 
@@ -257,15 +257,15 @@ class Design:
         sums = self._transpose_times(working_weights).T
         means = sums / total[:, None]
         centred = squares[: K * p].reshape(K, p) - means * sums
-        centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, but for rounding
+        centred[centred < CONSTANT * squares[: K * p].reshape(K, p)] = 0.0  # a constant column, up to rounding
         return np.concatenate([centred.ravel(), squares[K * p :]]), means
 
     def preconditioner(self, working_weights: Matrix, strength: Vector) -> Product:
         """An approximate inverse of the K blocks X~' diag(c_k) X~ + diag(s), for working weights n x K.
 
-        Each block is taken to be diagonal once its columns are centred by the weighted means m_k = X'c_k / sum c_k: with
+        Each block is approximated as diagonal after centring its columns by the weighted means m_k = X'c_k / sum c_k: with
         the shear T: (w, b) -> (w, b - m.w) the inverse is T diag(1 / D) T', where D_j = sum_i c_i (x_ij - m_j)^2 + s_j.
-        Columns with a large mean, such as counts, would otherwise tie all weights to the intercept.
+        Otherwise columns with a large mean, such as counts, would couple all weights to the intercept.
         """
         K, p = working_weights.shape[1], self.n_columns
         centred, means = self.centred_squares(working_weights)
@@ -306,31 +306,31 @@ def pair_products(rows: Matrix) -> Matrix:
 
 
 def floored(diagonal: Matrix) -> Matrix:
-    """Entries at least 1e-8 of the largest, so that a division by them is harmless."""
+    """Entries of at least 1e-8 of the largest, so that dividing by them is safe."""
     largest = float(diagonal.max(initial=0.0))
     return np.maximum(diagonal, 1e-8 * largest if largest > 0 else 1.0)
 
 
 def factor_products(n_factor: float, n_product: float) -> float:
-    """How many Hessian products a factorisation is worth, from their counts of multiplications.
+    """The cost of a factorisation in Hessian products, from their counts of multiplications.
 
-    Matrix products run about three times as fast per multiplication as the matrix-vector products they replace; calls
-    themselves cost as much as some 3e5 multiplications.
+    Matrix products run about three times as fast per multiplication as the matrix-vector products they replace; the calls
+    themselves cost about as much as 3e5 multiplications.
     """
     return n_factor / (3.0 * n_product + 3e5)
 
 
 def active_rows(X: Data, fit_intercept: bool, row_weights: Vector) -> tuple[Design, NDArray[np.intp] | slice]:
-    """The rows to compute with: those of non-zero weight where copying them saves time, else all.
+    """The rows to compute with: those of non-zero weight if copying them saves time, else all.
 
     A copy of the few rows of a fold costs memory once and then saves their share of every pass. Large data are not
-    copied: there rows of weight 0 are multiplied by 0.
+    copied: their rows of weight 0 are multiplied by 0.
     """
     used = np.flatnonzero(row_weights)
     if len(used) > 0.95 * len(row_weights):
         return Design(X, fit_intercept), slice(None)
     whole = Design(X, fit_intercept)
-    bytes_each = 12 if whole.is_sparse else 8  # a sparse entry has a column number too
+    bytes_each = 12 if whole.is_sparse else 8  # a sparse entry also stores a column number
     if whole.n_stored * bytes_each * len(used) / max(len(row_weights), 1) > SUBSET_BYTES:
         return whole, slice(None)
     return Design(X[used], fit_intercept), used

@@ -1,18 +1,17 @@
-"""Solving penalised least squares in the rows, where they are fewer than the weights.
+"""Dual form of penalised least squares, for fewer rows than weights.
 
 H = X~' A X~ + S, with weights A of m rows and strengths S, is inverted through an m x m matrix. Split the columns into
-those with a strength, X with S, and a few without one or with next to none, Z with T (the intercept's ones among
-them). Then H (x, z) = (f, h) reads, with l = A (X x + Z z),
+those with a strength, X with S, and a few without one or with a tiny one, Z with T (including the intercept's column of
+ones). Then H (x, z) = (f, h) reads, with l = A (X x + Z z),
 
     S x + X' l = f,        T z + Z' l = h,        A^-1 l = X x + Z z.
 
-Put x = S^-1 (f - X' l) from the first into the last, and with K = X S^-1 X' and M = (A^-1 + K)^-1
+Substituting x = S^-1 (f - X' l) from the first into the last gives, with K = X S^-1 X' and M = (A^-1 + K)^-1
 
     l = M (X S^-1 f + Z z),        (T + Z' M Z) z = h - Z' M X S^-1 f.
 
-So one factor of m x m and a small one for Z solve it exactly. M = D (I + D K D)^-1 D with D = A^1/2 divides by no
-weight, and a row of weight 0 drops out. Rows that are left out of a view are left out of K: the kernel of all rows
-serves every view.
+So one m x m factor and a small one for Z solve it exactly. M = D (I + D K D)^-1 D with D = A^1/2 divides by no weight, so
+rows of weight 0 drop out. Rows that are left out of a view are left out of K: the kernel of all rows serves every view.
 """
 
 from collections.abc import Callable
@@ -27,17 +26,17 @@ from tikhon.kernels.linalg import cholesky, cholesky_solve
 from tikhon.models.linear.design import Design
 from tikhon.objective import Matrix, Vector
 
-WEAK = 1e-5  # of a column's curvature: dividing by a strength below costs more than five digits
-COLUMNS_PER_PART = 15  # adding up a kernel that is in memory takes as long as forming one from so many columns
-PARTS_BYTES = 2**27  # of kernels of columns with a common strength that are kept
+WEAK = 1e-5  # of a column's curvature: dividing by a smaller strength costs more than five digits
+COLUMNS_PER_PART = 15  # summing a stored kernel takes as long as computing one from this many columns
+PARTS_BYTES = 2**27  # limit on stored kernels of columns with a common strength
 
 
 class SharedKernel:
-    """K = X diag(d) X' over all rows, kept for the last d, which all views ask for in turn. Safe under threads.
+    """K = X diag(d) X' over all rows, cached for the last d, which all views request in turn. Thread-safe.
 
-    Columns that share a strength do so from step to step of a tuning. Where few strengths differ, K is added up from the
-    kernels of the columns that have one in common, K = sum_g d_g X_g X_g', and these are kept. Whether and how that is
-    done follows from d alone, so that the same d gives the same bits.
+    Columns that share a strength do so throughout a tuning. If few strengths differ, K is the sum of the kernels of the
+    columns with a common one, K = sum_g d_g X_g X_g', and these are stored. Whether and how this is done follows from d
+    alone, so that the same d gives the same bits.
     """
 
     def __init__(self, X: Matrix) -> None:
@@ -47,7 +46,7 @@ class SharedKernel:
         self._parts: _Parts | None = None
 
     def at(self, d: Vector) -> Matrix:
-        """Its lower triangle, in Fortran order; not to be modified."""
+        """The lower triangle, in Fortran order; not to be modified."""
         with self._lock:
             if self._last is None or not np.array_equal(self._last[0], d):
                 self._last = (d.copy(), self._formed(d))
@@ -71,10 +70,10 @@ def kernel(X: Matrix, d: Vector) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """X_g X_g' for the sets g of columns that are alike."""
+    """X_g X_g' for the sets g of columns with equal d."""
 
-    part_of: NDArray[np.intp]  # of each column
-    kernels: Matrix  # one lower triangle per set, packed into a row: half the memory, and half the time to add them up
+    part_of: NDArray[np.intp]  # the set of each column
+    kernels: Matrix  # one packed lower triangle per set: half the memory, and half the time to sum
 
 
 def _alike(d: Vector) -> tuple[NDArray[np.intp], Vector]:
@@ -109,9 +108,9 @@ def inverse_strengths(strength: Vector, curvature: Vector, *, fit_intercept: boo
 def by_rows(
     design: Design, row_weights: Vector, strength: Vector, d: Vector, kernel: Matrix
 ) -> Callable[[Matrix], Matrix]:
-    """The map V -> (X~' A X~ + S)^-1 V for matrices of columns, with d = ``inverse_strengths``.
+    """The map V -> (X~' A X~ + S)^-1 V for a matrix V, with d = ``inverse_strengths``.
 
-    ``kernel`` is X diag(d) X', its lower triangle in Fortran order, and is overwritten. Raises LinAlgError where the
+    ``kernel`` is X diag(d) X', its lower triangle in Fortran order, and is overwritten. Raises LinAlgError if the
     columns of Z are collinear.
     """
     X, p, m = design.X, design.n_columns, design.n_rows
@@ -123,7 +122,7 @@ def by_rows(
     factor = cholesky(kernel)
 
     def weighted(right: Matrix) -> Matrix:
-        """M times a matrix of columns."""
+        """M times a matrix."""
         return np.asarray(root * cholesky_solve(factor, root * right))
 
     Z = X[:, weak[:p]]
@@ -138,7 +137,7 @@ def by_rows(
         x = d * right
         q = X @ x[:p]
         z = cholesky_solve(corner_factor, right[weak] - MZ.T @ q)
-        pull = weighted(q + Z @ z)  # the module's text calls it l
+        pull = weighted(q + Z @ z)  # l in the module docstring
         x[:p] -= d[:p] * (X.T @ pull)
         x[weak] = z
         return x

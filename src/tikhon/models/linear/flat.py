@@ -1,8 +1,8 @@
-"""Directions in which a linear model's loss is flat and no penalty acts: softmax's common shift, collinear columns.
+"""Directions along which neither loss nor penalty of a linear model changes: softmax's common shift, collinear columns.
 
-Only unpenalised weights can be flat. A solver keeps its answer orthogonal to these directions, so that the answer of
-least norm is the one it ends in, whatever the solver and the start. The loss is flat along v exactly where the scores
-of all rows in use stay (for softmax: shift alike), at any finite weights.
+Only unpenalised weights can be flat. Solvers keep their result orthogonal to these directions, so that all of them return
+the minimum-norm solution, from any start. The loss is flat along v exactly if the scores of all rows in use stay constant
+(for softmax: shift equally), at any finite weights.
 """
 
 import numpy as np
@@ -12,16 +12,16 @@ from tikhon.models.linear.design import Design
 from tikhon.objective import Matrix, Vector
 
 MOST_UNPENALISED = 2000  # a dense eigenproblem of this size takes a second or two
-CANDIDATE = 1e-10  # eigenvalues of the scaled Gram matrix below this deserve a closer look
+CANDIDATE = 1e-10  # eigenvalues of the scaled Gram matrix below this are examined further
 FLAT = 1e-11  # relative change of the scores below which a direction is flat
 
 
 def flat_directions(
     design: Design, row_weights: Vector, unpenalised: NDArray[np.bool_], n_outputs: int, *, common_shift: bool
 ) -> Matrix | None:
-    """An orthonormal basis, n_weights x d; None where too many weights are unpenalised to find one.
+    """An orthonormal basis, n_weights x d; None if there are too many unpenalised weights to find one.
 
-    With ``common_shift`` the loss is also flat where the scores of all outputs move alike (softmax).
+    With ``common_shift`` the loss is also flat if the scores of all outputs shift equally (softmax).
     """
     position = np.arange(n_outputs * design.n_columns).reshape(n_outputs, -1)
     if design.fit_intercept:
@@ -36,14 +36,14 @@ def flat_directions(
 def _null(
     design: Design, row_weights: Vector, mask: NDArray[np.bool_], *, shift: bool
 ) -> tuple[NDArray[np.intp], Matrix] | None:
-    """Which entries of ``mask`` are unpenalised, flat, and a basis over them."""
+    """The unpenalised, flat entries of ``mask``, and a basis over them."""
     chosen = np.flatnonzero(mask)
     n_outputs, width = mask.shape
     if len(chosen) > MOST_UNPENALISED:
         return None
     if len(chosen) == 0:
         return chosen, np.zeros((0, 0))
-    if design.fit_intercept and not mask[:, :-1].any():  # intercepts alone, as nearly always
+    if design.fit_intercept and not mask[:, :-1].any():  # intercepts alone, the usual case
         all_move_alike = shift and len(chosen) == n_outputs
         return chosen, np.full((len(chosen), int(all_move_alike)), 1.0 / np.sqrt(n_outputs))
     columns = np.flatnonzero(mask.any(axis=0))
@@ -55,7 +55,7 @@ def _null(
     across: Matrix = np.eye(n_outputs) - (1.0 / n_outputs if shift else 0.0)
     output, column = np.divmod(chosen, width)
     at = np.searchsorted(columns, column)
-    # Units must not decide what counts as flat: each column is taken in units of its norm.
+    # Units must not affect what counts as flat: each column is scaled by its norm.
     size = np.sqrt(np.diag(gram))[at]
     size[size == 0.0] = 1.0
     values, vectors = np.linalg.eigh(across[np.ix_(output, output)] * gram[np.ix_(at, at)] / np.outer(size, size))
@@ -71,10 +71,10 @@ def _squared_changes(
     part: Design, used: NDArray[np.bool_], candidates: Matrix, output: NDArray[np.intp], at: NDArray[np.intp],
     n_outputs: int, shift: bool,
 ) -> Matrix:  # fmt: skip
-    """A'A, where column c of A is what candidate c does to the scores of the rows in use.
+    """A'A, where column c of A is the change of the scores of the rows in use along candidate c.
 
-    A Gram matrix of the columns themselves squares their condition: its eigenvalues cannot tell a relative change of
-    1e-7 from none. The changes, computed from the rows, can.
+    A Gram matrix of the columns themselves squares their condition number: its eigenvalues cannot distinguish a relative
+    change of 1e-7 from zero. The changes, computed from the rows, can.
     """
     n_candidates = candidates.shape[1]
     moves = np.zeros((part.width, n_outputs, n_candidates))

@@ -1,11 +1,11 @@
-"""Gram matrices of many row-weighted views of the same rows, got from one another.
+"""Gram matrices of many row-weighted views of the same rows, derived from one another.
 
 Leaving rows out subtracts: with X~ = (X, 1), weights a0 of all rows and a of a view,
 
     X~' diag(a) X~  =  X~' diag(a0) X~  -  X~' diag(a0 - a) X~
 
-and the last term needs only the rows that the view leaves out or weighs less. K folds then take two passes over the
-rows, one for the whole and one for all that is left out, where forming each training part anew takes K - 1.
+and the last term needs only the rows that the view leaves out or downweights. K folds then take two passes over the
+rows, one for all rows and one for those left out, instead of the K - 1 for computing each training part separately.
 """
 
 from hashlib import blake2b
@@ -17,15 +17,15 @@ import numpy as np
 from tikhon.models.linear.design import Design
 from tikhon.objective import Matrix, Vector
 
-CANCELLED = 1e-6  # of a column's squares: less is left after a subtraction, and ten digits are no longer sure
-MOST_RENEWED = 0.1  # of the columns: if more have cancelled, the whole matrix is formed anew
+CANCELLED = 1e-6  # of a column's squares: if a subtraction leaves less, ten digits are no longer guaranteed
+MOST_RENEWED = 0.1  # of the columns: if more have cancelled, the whole matrix is recomputed
 
 
 class SharedGrams:
-    """X~' diag(a) X~ for any row weights a, by subtraction from the weights a0 where few rows differ.
+    """X~' diag(a) X~ for any row weights a, by subtraction from the weights a0 if few rows differ.
 
     The matrix of a0 is kept; others only as long as a view holds them, so that the left-out rows of one view and the
-    view of just these rows (the two halves of a split) find the same one. Safe under threads.
+    view of just these rows (the two halves of a split) share one. Thread-safe.
     """
 
     def __init__(self, design: Design, row_weights: Vector) -> None:
@@ -38,7 +38,7 @@ class SharedGrams:
         key = blake2b(row_weights.tobytes(), digest_size=16).digest()
         with self._looking:
             found = self._known.get(key)
-        if found is None:  # two threads may both form it; that costs time but the answer is the same
+        if found is None:  # two threads may both compute it; that costs time but the result is the same
             found = self._formed(row_weights)
             with self._looking:
                 self._known[key] = found
@@ -66,9 +66,9 @@ class SharedGrams:
         return self._design.gram(row_weights)
 
     def _renewed(self, gram: Matrix, row_weights: Vector) -> Matrix:
-        """Form the columns anew of which a subtraction has left next to nothing: rounding may be most of it.
+        """Recompute the columns that a subtraction has almost cancelled: they may be mostly rounding error.
 
-        An entry ij is wrong by some 1e-16 sqrt(g_ii g_jj) of the whole, so the diagonal tells. A rare category whose
+        An entry ij has an error of some 1e-16 sqrt(g_ii g_jj) of the whole, so the diagonal shows it. A rare category whose
         rows are all left out is the usual case.
         """
         p = self._design.n_columns

@@ -1,4 +1,4 @@
-"""What every linear model knows beside its loss."""
+"""The hints of every linear model."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from tikhon.objective import Hints, Matrix, Product, Vector
 
 
 class LinearModel(Protocol):
-    """The methods that become hints; ``Hints`` says what each returns."""
+    """The methods that become hints; ``Hints`` documents what each returns."""
 
     def baseline_weights(self) -> Vector: ...
 

@@ -1,7 +1,7 @@
-"""The inverse of X~' diag(c) X~ + diag(s), with X~ = (X, 1), in whichever of the numbers of rows and weights is smaller.
+"""The inverse of X~' diag(c) X~ + diag(s), with X~ = (X, 1), through the smaller of the numbers of rows and weights.
 
-Besides solving with it, leave-one-out and evidence ask for the responses y_i = H^-1 x_i, the leverages x_i'H^-1 x_i and
-how these change with c.
+Besides solves, leave-one-out and evidence need the responses y_i = H^-1 x_i, the leverages x_i'H^-1 x_i and their
+derivatives with respect to c.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from tikhon.models.linear.dual import kernel
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Matrix, Vector
 
-KEPT_BYTES = 2**27  # responses of all rows up to this size are kept, else computed again block by block
+KEPT_BYTES = 2**27  # limit on stored responses of all rows; larger ones are recomputed block by block
 
 
 class Inverse(ABC):
@@ -28,12 +28,12 @@ class Inverse(ABC):
 
     @abstractmethod
     def solve(self, right: Matrix) -> Matrix:
-        """For a vector or a matrix of columns."""
+        """Solve for a vector or a matrix."""
 
     @property
     @abstractmethod
     def log_determinant(self) -> float:
-        """Of X~' diag(c) X~ + diag(s)."""
+        """The log determinant of X~' diag(c) X~ + diag(s)."""
 
     @property
     @abstractmethod
@@ -46,12 +46,12 @@ class Inverse(ABC):
 
     @property
     def rest(self) -> Vector:
-        """1 - c_i h_i: how much of a row's own pull is left when the others answer."""
+        """1 - c_i h_i: for least squares, a row's residual over its left-out residual."""
         return 1.0 - self.working_weights * self.leverages
 
     @abstractmethod
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
-        """Blocks of rows with H^-1 x_i in each."""
+        """H^-1 x_i in blocks of rows."""
 
     def squares_times(self, v: Vector) -> Vector:
         """sum_k (H^-1)_jk^2 v_k, one per weight j."""
@@ -135,7 +135,7 @@ class ByColumns(Inverse):
         return super().squared_responses(weights)
 
     def squares(self, weights: Vector) -> Vector:
-        """For sparse rows x_i' (H^-1 G H^-1) x_i, which uses their zeros."""
+        """For sparse rows x_i' (H^-1 G H^-1) x_i, which exploits their zeros."""
         if self.design.is_sparse:
             return self.design.quadratics(self._between.at(weights))
         return super().squares(weights)
@@ -145,8 +145,8 @@ class ByRows(Inverse):
     """Through the kernel matrix of the rows, for fewer rows than weights.
 
     With K = X_p diag(1/s) X_p' over the penalised columns, M = (C^-1 + K)^-1 = C^1/2 (I + C^1/2 K C^1/2)^-1 C^1/2, and U
-    the unpenalised columns: Q = U'MU and U~ = U - K M U give X~ H^-1 X~' = K - K M K + U~ Q^-1 U~'. No division by the
-    working weights, which may be 0.
+    the unpenalised columns: Q = U'MU and U~ = U - K M U give X~ H^-1 X~' = K - K M K + U~ Q^-1 U~'. It never divides by
+    the working weights, which may be 0.
     """
 
     def __init__(self, design: Design, working_weights: Vector, strength: Vector) -> None:
@@ -203,7 +203,7 @@ class ByRows(Inverse):
 
     @cached_property
     def _left(self) -> Matrix:
-        """C - C X~ H^-1 X~' C = M - M U Q^-1 U'M: the second form keeps its digits where next to nothing is left."""
+        """C - C X~ H^-1 X~' C = M - M U Q^-1 U'M: the second form stays accurate if almost nothing is left."""
         inner = self._root[:, None] * cholesky_inverse(self._factor) * self._root
         corner = triangular_solve(self._corner, self._moved.T)
         return inner - corner.T @ corner
@@ -231,10 +231,10 @@ class ByRows(Inverse):
         return diagonal
 
     def responses(self) -> Iterator[tuple[slice, Matrix]]:
-        """diag(1/s) X_p' (I - C X~ H^-1 X~'); those of unpenalised weights are not needed and left at 0."""
+        """diag(1/s) X_p' (I - C X~ H^-1 X~'); the entries of unpenalised weights are not needed and left at 0."""
         known = self.working_weights > 0.0
         left = np.divide(self._left, self.working_weights, out=np.zeros_like(self._left), where=known)
-        if not known.all():  # rows that nothing is learned from: I - C F column by column
+        if not known.all():  # rows of working weight 0: I - C F column by column
             unknown = np.flatnonzero(~known)
             left[:, unknown] = -self.working_weights[:, None] * self._fitted[:, unknown]
             left[unknown, unknown] += 1.0
@@ -248,7 +248,7 @@ class ByRows(Inverse):
 
 
 def is_sparse(X: Data) -> bool:
-    return bool(sp.issparse(X))  # without the stubs' narrowing to a type that has no products
+    return bool(sp.issparse(X))  # the stubs would narrow X to a type that has no products
 
 
 def _kernel(columns: Data, strength: Vector) -> Matrix:
@@ -268,7 +268,7 @@ def _column_quadratics(columns: Data, inner: Matrix) -> Vector:
 def inverse_of(design: Design, working_weights: Vector, strength: Vector, gram: Matrix | None = None) -> Inverse:
     """By rows or by columns, whichever are fewer."""
     if fewer_rows(design):
-        if design.fit_intercept and strength[-1] > 0.0:  # damped: a column like any other
+        if design.fit_intercept and strength[-1] > 0.0:  # damped: treated as any other column
             ones = np.ones((design.n_rows, 1))
             X: Data = (
                 sp.hstack([design.X, sp.csr_array(ones)]).tocsr() if design.is_sparse else np.hstack([design.X, ones])

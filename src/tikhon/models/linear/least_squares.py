@@ -22,11 +22,11 @@ from tikhon.models.linear.sizes import Sizes
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Hints, Matrix, Product, StrengthCriterion, Vector
 
-MOST_WEAK = 0.25  # of the rows: with more columns of next to no strength, the dual form does not pay
-MOST_DENSE_BYTES = 2**26  # of sparse rows that are copied to a dense matrix
-NEWTON_STEPS = 3  # of a fit that is not quadratic, where this one takes one
-TRIFLE = 1e-8  # of a weight's curvature: such strengths are there for the sake of factors
-TRUSTED = 1e-2  # of the terms of a loss: if less is left of them, the loss is summed over the rows instead
+MOST_WEAK = 0.25  # of the rows: with more columns of almost no strength, the dual form does not pay
+MOST_DENSE_BYTES = 2**26  # limit on sparse rows that are copied to a dense matrix
+NEWTON_STEPS = 3  # of a non-quadratic fit; this one takes a single step
+TRIFLE = 1e-8  # of a weight's curvature: such strengths exist only to make factors possible
+TRUSTED = 1e-2  # if less than this share of the terms of the loss is left, it is summed over the rows instead
 
 
 class LeastSquares(ByExample):
@@ -35,10 +35,10 @@ class LeastSquares(ByExample):
     The gradient is (residuals)' diag(a) X~, the Hessian I_T (x) X~' diag(a) X~ at any weights. Weights: T x p coefficients
     row by row, then T intercepts.
 
-    The p x p block G = X~' diag(a) X~ is formed once, and where it is smaller than the rows it takes their place: the
-    gradient is G w - c with c = X~' diag(a) y, and the rows of a view are not copied. Factors are made in the smaller of
-    p and the number of rows, and the last one is kept, since it does not depend on the weights. Views made by
-    ``reweighted`` share what they have in common (``models/linear/gram.py``, ``models/linear/dual.py``).
+    The p x p block G = X~' diag(a) X~ is computed once and, if it is smaller than the rows, replaces them: the gradient is
+    G w - c with c = X~' diag(a) y, and the rows of a view are not copied. Factors use the smaller of p and the number of
+    rows, and the last one is cached, since it does not depend on the weights. Views made by ``reweighted`` share what they
+    have in common (``models/linear/gram.py``, ``models/linear/dual.py``).
     """
 
     is_convex = True
@@ -78,7 +78,7 @@ class LeastSquares(ByExample):
 
     @cached_property
     def total_weight(self) -> float:
-        """The number of observed values, each counted by its row's weight."""
+        """The number of observed values, weighted by their rows."""
         return float(self.row_weights.sum() * self.n_targets)
 
     @cached_property
@@ -93,7 +93,7 @@ class LeastSquares(ByExample):
     def _target_means(self) -> Vector:
         return np.asarray(self.row_weights @ self._targets / self.row_weights.sum())
 
-    # The rows in use, copied where that saves time, and only when they are asked for.
+    # The rows in use, copied if that saves time, and only on demand.
 
     @cached_property
     def _active(self) -> tuple[Design, NDArray[np.intp] | slice]:
@@ -127,7 +127,7 @@ class LeastSquares(ByExample):
             return self._loss_by_gram(weights, gradient), gradient
         residuals = self._design.scores_many(weights, self.n_targets) - self._target
         weighted = self._weight * residuals
-        # No conjugate: complex steps must pass through.
+        # No conjugate, so that complex steps pass through.
         return 0.5 * (weighted * residuals).sum().item(), self._design.adjoint_many(weighted)
 
     def _loss_by_scores(self, rows: Places, scores: Matrix) -> tuple[Vector, Matrix]:
@@ -139,10 +139,10 @@ class LeastSquares(ByExample):
         return np.asarray(0.5 * (self._weight * np.square(residuals)).sum(axis=1))
 
     def _loss_by_gram(self, weights: Vector, gradient: Vector) -> float:
-        """1/2 (w'Gw - 2 w'c + y'Ay), or from the rows where these terms cancel.
+        """1/2 (w'Gw - 2 w'c + y'Ay), or from the rows if these terms cancel.
 
-        Each of the p^2 terms of w'Gw is rounded on its own, by at most 1e-16 sqrt(g_ii g_jj) |w_i w_j|: together by some
-        1e-16 sum_i g_ii w_i^2. The loss keeps all but the last two or three digits as long as it is not much smaller.
+        Each of the p^2 terms of w'Gw has a rounding error of at most 1e-16 sqrt(g_ii g_jj) |w_i w_j|: together some
+        1e-16 sum_i g_ii w_i^2. The loss keeps all but the last two or three digits unless it is much smaller.
         """
         loss = 0.5 * float(weights @ (gradient - self._cross) + self._squared_targets)
         terms = float(self.hessian_diagonal(weights) @ np.square(weights)) + self._squared_targets
@@ -192,7 +192,7 @@ class LeastSquares(ByExample):
         return self._design.preconditioner(self._working_weights, strength)
 
     def flat_directions(self, unpenalised: NDArray[np.bool_]) -> Matrix | None:
-        """Kept for the last question: every fit of a tuning asks the same."""
+        """Cached for the last argument: every fit of a tuning requests the same."""
         last = self._last_flat
         if last is None or not np.array_equal(last[0], unpenalised):
             found = flat_directions(
@@ -216,7 +216,7 @@ class LeastSquares(ByExample):
         return Sizes(self._shared.design, int(np.count_nonzero(self.row_weights)), self.n_targets)
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
-        """One factor where all targets have the same strengths, else one per target."""
+        """One factor if all targets have the same strengths, else one per target."""
         return self._inverse.at(strength)
 
     def _factorised(self, strength: Vector) -> Product:
@@ -230,7 +230,7 @@ class LeastSquares(ByExample):
         )
 
     def _inverse_for(self, strength: Vector, *, shared: bool) -> Callable[[Matrix], Matrix]:
-        """V -> (G + diag(strength))^-1 V for one target's strengths and matrices of columns."""
+        """V -> (G + diag(strength))^-1 V for one target's strengths and a matrix V."""
         if self._sizes.in_rows:
             d = inverse_strengths(strength, self._shared.curvature, fit_intercept=self.fit_intercept)
             if np.count_nonzero(d == 0.0) <= MOST_WEAK * self._design.n_rows:
@@ -243,18 +243,18 @@ class LeastSquares(ByExample):
     def _kernel(self, d: Vector, *, shared: bool) -> Matrix:
         """X diag(d) X' over the rows in use, to be overwritten."""
         d, rows = d[: self._design.n_columns], self._active[1]
-        if not shared:  # each view asks for the strengths of all targets in turn: the last is never the one wanted
+        if not shared:  # each view requests the strengths of all targets in turn: a cache of the last would never hit
             return kernel(self._design.X, d)
         if isinstance(rows, slice):
             return self._shared.kernel.at(d).copy(order="F")
-        # Row numbers ascend, so that a lower triangle gives one; of its transpose whole rows are copied.
+        # Row numbers ascend, so a lower triangle stays lower triangular; taking whole rows of its transpose is faster.
         return self._shared.kernel.at(d).T.take(rows, axis=0).take(rows, axis=1).T
 
     @property
     def curvature_cost(self) -> float:
-        """By columns the Gram matrix is formed once, and a fit needs one factor, not the three or so of Newton's method.
+        """By columns the Gram matrix is computed once, and a fit needs one factor instead of Newton's three or so.
 
-        By rows neither helps: folds, which share one kernel matrix, are the cheaper way there.
+        By rows neither helps: folds, which share one kernel matrix, are cheaper there.
         """
         n_inverse = inverse_cost(self._design)
         if not fewer_rows(self._design):
@@ -269,7 +269,7 @@ class LeastSquares(ByExample):
         )  # fmt: skip
 
     def rotated(self, unpenalised: NDArray[np.bool_]) -> RotatedLeastSquares | None:
-        """For dense rows, about as many as columns or more, of which a second copy is not too large."""
+        """For dense rows, about as many as columns or more, if a second copy of them is not too large."""
         design, n_coefficients = self._design, self.n_targets * self._shared.design.n_columns
         if design.is_sparse or fewer_rows(design) or 8 * design.n_stored > MOST_BYTES or self.total_weight == 0.0:
             return None
@@ -280,7 +280,7 @@ class LeastSquares(ByExample):
     def closed_leave_one_out(
         self, unpenalised: NDArray[np.bool_], common: bool
     ) -> Callable[[Vector], StrengthCriterion] | None:
-        """For dense rows, and for sparse ones that are few enough to be stored as dense."""
+        """For dense rows, and for sparse ones that are few enough to be stored densely."""
         design = self._design
         if self.total_weight == 0.0 or 8 * design.n_rows * design.n_columns > (
             MOST_DENSE_BYTES if design.is_sparse else MOST_BYTES
@@ -294,14 +294,14 @@ class LeastSquares(ByExample):
         )  # fmt: skip
 
     def average_left_out(self, strength: Vector) -> StrengthCriterion | None:
-        """A fraction of the price of leave-one-out, with the same minimum but for chance where rows are many."""
+        """At a fraction of the cost of leave-one-out, with the same minimum up to sampling noise if there are many rows."""
         if crowded(self._design):
             return None
         fitted = self._fitted(strength)
         return None if fitted is None else fitted[1].average_left_out()
 
     def _left_out_by_columns(self, strength: Vector) -> StrengthCriterion | None:
-        """From exact weights and the factor of the Hessian; None where there is no factor."""
+        """From exact weights and the factor of the Hessian; None if there is no factor."""
         fitted = self._fitted(strength)
         if fitted is None:
             return None
@@ -312,7 +312,7 @@ class LeastSquares(ByExample):
         return StrengthCriterion(found.value, by_strength, curvature.leave_one_out_error(squares), found.by_row)
 
     def _fitted(self, strength: Vector) -> tuple[Vector, LeastSquaresCurvature] | None:
-        """The exact weights and the curvature there; None where there is no factor."""
+        """The exact weights and the curvature there; None if there is no factor."""
         try:
             inverses = self._last_inverses.at(strength)
         except np.linalg.LinAlgError:
@@ -326,9 +326,9 @@ class LeastSquares(ByExample):
         return weights, self.curvature_at(weights, strength)
 
     def _n_free(self, strength: Vector) -> Vector:
-        """The rank of each target's unpenalised columns; trifling strengths, which only make a factor exist, count as none.
+        """The rank of each target's unpenalised columns; tiny strengths, which only make a factor exist, count as none.
 
-        They are those of the intercept, which is never penalised; without one, those that are nothing beside the squares.
+        These are those of the intercept, which is never penalised; without one, those negligible relative to the squares.
         """
         by_target = self._by_target(strength)
         trifling = by_target <= (by_target[:, -1:] if self.fit_intercept else TRIFLE * self._by_target(self._squares))
@@ -345,7 +345,7 @@ class LeastSquares(ByExample):
 
     @cached_property
     def _last_inverses(self) -> LastPoint[list[Inverse]]:
-        """Kept for the last strengths: they do not depend on the weights."""
+        """Cached for the last strengths: the inverses do not depend on the weights."""
         return LastPoint(self._inverses)
 
     def _inverses(self, strength: Vector) -> list[Inverse]:
@@ -371,12 +371,12 @@ class LeastSquares(ByExample):
         return np.concatenate([by_target[:, :p].ravel(), by_target[:, p:].ravel()])
 
     def _alike(self, one: Vector) -> Vector:
-        """What is the same for each target, as a flat vector."""
+        """A vector that is the same for each target, flattened."""
         return self._flat(np.tile(one, (self.n_targets, 1)))
 
 
 class _Shared:
-    """What all views of the same rows have in common."""
+    """What all views of the same rows share."""
 
     def __init__(self, design: Design, row_weights: Vector) -> None:
         self.design, self._row_weights = design, row_weights
@@ -385,5 +385,5 @@ class _Shared:
 
     @cached_property
     def curvature(self) -> Vector:
-        """The diagonal of the Gram matrix, to judge strengths by."""
+        """The diagonal of the Gram matrix, as a scale for strengths."""
         return self.design.squares(self._row_weights[:, None])

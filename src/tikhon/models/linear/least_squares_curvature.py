@@ -1,4 +1,4 @@
-"""What leaving rows out does to a least squares, and its evidence. Both are exact here."""
+"""The effect of leaving rows out of least squares, and its evidence. Both are exact here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from tikhon.models.linear.one_score import CERTAIN, OneScoreCurvature, Pointwise
 from tikhon.objective import Criterion, Matrix, StrengthCriterion, Vector
 
 EPSILON = float(np.finfo(float).eps)
-LEAST_SQUARES_LEFT = 1e-12  # of the targets' squares: residuals below are rounding
+LEAST_SQUARES_LEFT = 1e-12  # of the targets' squares: residuals below are rounding error
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquaresCurvature:
-    """X~' diag(a) X~ + diag(s_t) for T targets: one inverse where they have the same strengths, else one each."""
+    """X~' diag(a) X~ + diag(s_t) for T targets: one inverse if they have the same strengths, else one each."""
 
     design: Design
     row_weights: Vector
@@ -24,7 +24,7 @@ class LeastSquaresCurvature:
     residuals: Matrix  # n x T, predictions less targets
     weights: Matrix  # T x (p + 1)
     strength: Matrix  # T x (p + 1)
-    n_free: Vector  # of each target, the number of weights that only the data hold: the rank of the unpenalised columns
+    n_free: Vector  # of each target, the weights determined by the data alone: the rank of the unpenalised columns
     inverses: Sequence[Inverse]
 
     def solve(self, v: Vector) -> Vector:
@@ -65,8 +65,8 @@ class LeastSquaresCurvature:
     def leave_one_out_error(self, squares: Vector) -> float:
         """The estimated relative rounding error of ``leave_one_out``; ``squares`` are those of the columns, summed.
 
-        It grows with the condition number of the Hessian, its columns scaled to one size; with how little of a row's pull
-        is left; and with how little the fit leaves of the targets.
+        It grows with the condition number of the Hessian (columns scaled to one size), as 1 - leverage shrinks, and as the
+        residuals become small relative to the targets.
         """
         error, a = 0.0, self.row_weights
         means = a @ self.target / a.sum() if self.design.fit_intercept else 0.0
@@ -79,12 +79,12 @@ class LeastSquaresCurvature:
         return error
 
     def average_left_out(self) -> StrengthCriterion | None:
-        """Generalised cross-validation (Golub, Heath, Wahba 1979), for weights that are fitted exactly: for each target
+        """Generalised cross-validation (Golub, Heath, Wahba 1979), for exactly fitted weights: for each target
 
             V = 1/2 R / c^2,    c = 1 - tr(G H^-1) / n,    H = G + S,
 
         with R the squared residuals, G the Gram matrix and n the summed row weights; dR / ds_j = 2 w_j (H^-1 S w)_j and
-        dc / ds_j = ((H^-1)_jj - sum_k s_k (H^-1)_jk^2) / n. None where as many weights as rows are decided by the data.
+        dc / ds_j = ((H^-1)_jj - sum_k s_k (H^-1)_jk^2) / n. None if the degrees of freedom reach the number of rows.
         """
         a = self.row_weights
         n, squares = float(a.sum()), a[:, None] * np.square(self.residuals)
@@ -118,7 +118,7 @@ class LeastSquaresCurvature:
         return Pointwise(target + residuals, a * residuals, self.row_weights, None, loss_slope)
 
     def evidence(self) -> Criterion:
-        """With the variance v of each target's noise at its best: strengths are v times the prior's precisions.
+        """With the noise variance v of each target at its optimum: strengths are v times the prior's precisions.
 
         With R = RSS + sum s w^2 and m the summed row weights less the number of free weights (which integrates
         them out, as restricted maximum likelihood does), -log evidence is m/2 log R + 1/2 log det(X'AX + S)

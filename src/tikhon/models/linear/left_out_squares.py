@@ -1,17 +1,17 @@
-"""The leave-one-out loss of least squares as a closed function of the strengths: no fit, and no digits lost to one.
+"""The leave-one-out loss of least squares as a closed-form function of the strengths, without the errors of a fit.
 
-With D the roots of the row weights, Q an orthonormal basis of the unpenalised columns times D (the intercept's among
-them), X and y the other columns and the targets times D with Q projected out, and B = X S^-1/2,
+Let D be the square roots of the row weights, Q an orthonormal basis of the unpenalised columns times D (including the
+intercept's), X and y the other columns and the targets times D with Q projected out, and B = X S^-1/2. Then
 
     N = I - QQ' - B (I + B'B)^-1 B' = (I + BB')^-1 - QQ'
 
-maps y to the residuals, and rows left out have the residuals u_i = (Ny)_i / N_ii (each times its D). The loss is
+maps y to the residuals, and left-out rows have the residuals u_i = (Ny)_i / N_ii (each times its D). The loss is
 V = 1/2 sum_i u_i^2. Since dN / d log s_j = N b_j b_j' N, with v_i = u_i / N_ii
 
     dV / d log s_j = (b_j'Nv)(b_j'Ny) - sum_i u_i v_i (Nb_j)_i^2.
 
-Where there are as many weights as rows, Ny and the diagonal of N are both next to 0. Taken from fitted weights and from
-1 - leverage they are what cancellation leaves; here they are sums of terms that do not cancel.
+If there are as many weights as rows, Ny and the diagonal of N are both close to 0. Computed from fitted weights and from
+1 - leverage they suffer from cancellation; here they are sums of terms that do not cancel.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ from tikhon.models.linear.design import Design
 from tikhon.objective import Matrix, StrengthCriterion, Vector
 
 EPSILON = float(np.finfo(float).eps)
-TRUSTED = 1e-11  # estimated relative error of a leave-one-out loss; a larger one asks for a more accurate form
-KERNEL_TRUSTED = 2e-10  # the same of a Cholesky factor of the kernel, of which the estimate is an upper bound by far
-COLLINEAR = 1e-11  # singular value of unpenalised columns of norm 1: those below are combinations of the others
-ALONE = 1e-10  # share of a row outside the unpenalised columns: with less it decides one of their weights alone
+TRUSTED = 1e-11  # estimated relative error of a leave-one-out loss; above this a more accurate form is used
+KERNEL_TRUSTED = 2e-10  # the same for a Cholesky factor of the kernel, where the estimate is a very loose upper bound
+COLLINEAR = 1e-11  # singular value of unpenalised columns of norm 1: below it they are combinations of the others
+ALONE = 1e-10  # share of a row outside the unpenalised columns: below it the row alone determines one of their weights
 CROWDED = (
-    1.25  # rows per weight: with fewer, leverages are near 1, and the kernel of the rows is as cheap as a Gram matrix
+    1.25  # rows per weight: below it leverages are near 1, and the kernel of the rows is as cheap as a Gram matrix
 )
-MOST_KERNEL_ROWS = 2000  # of a kernel that takes the place of a Gram matrix for the sake of accuracy alone
+MOST_KERNEL_ROWS = 2000  # limit on a kernel that replaces a Gram matrix only for accuracy
 FULL_BASIS_RATIO = 4  # rows per column up to which a singular value decomposition is completed to a basis of the rows
 
 
@@ -45,13 +45,11 @@ class CentredRows:
     columns: Matrix  # n x p, the penalised ones
     target: Matrix  # n x T
     free: Matrix  # n x f, orthonormal: the unpenalised columns
-    offset: (
-        float  # largest squared norm that the projection takes out of a column: it leaves the rounding errors of that
-    )
+    offset: float  # largest squared norm that the projection removes from a column: its rounding errors remain
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Which rows decide an unpenalised weight alone: without such a row that weight is undefined."""
+        """The rows that alone determine an unpenalised weight: without such a row that weight is undefined."""
         return np.asarray(1.0 - np.square(self.free).sum(axis=1) < ALONE)
 
     @property
@@ -77,7 +75,7 @@ def centred_rows(
         offset += float(np.einsum("ij,ij->j", chosen, chosen).max(initial=0.0))
         others = root * X[:, unpenalised]
         others = others / np.maximum(np.linalg.norm(others, axis=0), np.finfo(float).tiny)
-        for _ in range(2):  # the second time for the sake of rounding
+        for _ in range(2):  # the second time to remove rounding errors
             others = others - free @ (free.T @ others)
         basis, sizes, _ = svd(others, full_matrices=False, check_finite=False)
         free = np.hstack([free, basis[:, sizes > COLLINEAR]])
@@ -92,7 +90,7 @@ class LeftOutSquares:
     value: float
     by_log_strength: Matrix  # one row per penalised column, or per axis; one column per target
     error: float
-    by_row: Vector  # what each row adds to the loss
+    by_row: Vector  # contribution of each row to the loss
 
 
 def _left_out(rows: CentredRows, rest: Vector, pull: Matrix) -> tuple[float, Matrix, Matrix]:
@@ -105,23 +103,23 @@ def _left_out(rows: CentredRows, rest: Vector, pull: Matrix) -> tuple[float, Mat
 
 
 def _half_squares(residual: Matrix) -> Vector:
-    """Of each row, summed over the targets."""
+    """The contribution of each row, summed over the targets."""
     return np.asarray(0.5 * np.square(residual).sum(axis=1))
 
 
 def _amplified(rows: CentredRows, rest: Vector, pull: Matrix) -> float:
-    """What an error of N, of size 1, does to the loss: rest and Ny are each relative to their own size."""
+    """The amplification of an error of N, of size 1, in the loss: rest and Ny are each relative to their own size."""
     least = float(rest[~rows.alone].min(initial=1.0))
     norm, left = float(np.linalg.norm(rows.target)), float(np.linalg.norm(pull))
     return max(1.0 / max(least, 1e-300), norm / left if left > 0.0 else 1.0)
 
 
 def left_out_by_kernel(rows: CentredRows, strength: Vector) -> LeftOutSquares:
-    """Through a factor of the size of the rows, for strengths of their own; all targets have the same.
+    """Through a factor of the size of the rows, for strengths that differ; all targets have the same.
 
-    I + BB' is factorised by Cholesky, or where that would cost too many digits by QR of (B, I)', which has the root of its
-    condition. On Q it would be the identity; kQQ' is added to it, so that its inverse is small there too and taking that
-    part out of it cancels nothing.
+    I + BB' is factorised by Cholesky or, if that would cost too many digits, by QR of (B, I)', whose condition number is the
+    square root. On Q it would be the identity; kQQ' is added, so that its inverse is small there too and subtracting that
+    part does not cancel anything.
     """
     n = len(rows.target)
     scaled = rows.columns / np.sqrt(strength)
@@ -158,22 +156,22 @@ def _inverted(rows: CentredRows, factor: Matrix, lift: float) -> tuple[Matrix, V
 
 
 def _condition(matrix: Matrix, factor: Matrix) -> float:
-    """LAPACK's estimate, in the norm of the largest column sum."""
+    """LAPACK's estimate, in the 1-norm."""
     reciprocal, _ = lapack.dpocon(factor, float(np.abs(matrix).sum(axis=0).max()), uplo="L")
     return 1.0 / reciprocal if reciprocal > 0.0 else np.inf
 
 
 class PrincipalAxes:
-    """B in its principal axes for one strength s that all columns share: X = U diag(l)^1/2 V', and N has in the axis u_j
-    the eigenvalue s / (l_j + s). One decomposition serves every s, and each costs a pass over U.
+    """B in its principal axes for one strength s shared by all columns: X = U diag(l)^1/2 V', and N has the eigenvalue
+    s / (l_j + s) along the axis u_j. One decomposition serves every s, and each costs a pass over U.
 
-    The eigenvectors of X'X or XX', whichever is smaller, give the axes cheaply with errors of the size of the largest l;
-    where they are not good enough for some s, a singular value decomposition of X takes their place, whose errors are
-    those of the root of l.
+    The eigenvectors of X'X or XX', whichever is smaller, give the axes cheaply, with errors relative to the largest l; if
+    these are not accurate enough for some s, a singular value decomposition of X replaces them, whose errors are relative to
+    the square root of l.
     """
 
     def __init__(self, rows: CentredRows, gram: Matrix | None = None) -> None:
-        """``gram`` is X'X, where it is known."""
+        """``gram`` is X'X, if it is known."""
         self.rows, self._gram = rows, gram
         self._accurate = False
 
@@ -183,12 +181,12 @@ class PrincipalAxes:
             found = self._by_squares(strength)
             if found is not None:
                 return found
-            self._accurate = True  # and so it stays: strengths that ask for it tend to be followed by others
+            self._accurate = True  # permanently: strengths that need it tend to be followed by others
         return self._by_singular_values(strength)
 
     @cached_property
     def eigenvectors(self) -> tuple[Matrix, Matrix | None, Vector]:
-        """X V = U diag(l)^1/2 (n x r), U itself where nothing lies outside of it and Q, and l."""
+        """X V = U diag(l)^1/2 (n x r), U itself if nothing lies outside of it and Q, and l."""
         X, free = self.rows.columns, self.rows.free
         if X.shape[0] > X.shape[1]:
             squares, axes = eigh(X.T @ X if self._gram is None else self._gram, check_finite=False)
@@ -228,7 +226,7 @@ class PrincipalAxes:
 
     @cached_property
     def _singular(self) -> tuple[Matrix, Vector, Matrix | None]:
-        """U, l, and a basis of what is outside of U and Q; None where that would be many times the size of X."""
+        """U, l, and a basis of the complement of U and Q; None if that would be many times the size of X."""
         X, free, rank = self.rows.columns, self.rows.free, self.rows.rank
         n, n_free = free.shape
         if n > FULL_BASIS_RATIO * X.shape[1]:
@@ -269,15 +267,15 @@ class PrincipalAxes:
 
 
 def crowded(design: Design) -> bool:
-    """Are there so few rows that leverages are near 1?"""
+    """Whether there are so few rows that leverages are near 1."""
     return design.n_rows < CROWDED * design.width
 
 
 class ClosedLeaveOneOut:
-    """The leave-one-out loss of a least squares as a function of its strengths, in whichever form is accurate and cheap.
+    """The leave-one-out loss of least squares as a function of its strengths, in the form that is accurate and cheap.
 
-    One strength for all: principal axes. Several: the kernel of the rows where they are few; else the Gram matrix
-    (``by_columns``), and the kernel where that loses digits.
+    One strength for all: principal axes. Several: the kernel of the rows if there are few; else the Gram matrix
+    (``by_columns``), and the kernel if that loses digits.
     """
 
     def __init__(
@@ -312,11 +310,11 @@ class ClosedLeaveOneOut:
         return StrengthCriterion(value, flat, error, by_row)
 
     def _parts(self, by_target: Matrix) -> list[CentredRows]:
-        """One for all targets where they have the same strengths, else one each."""
+        """One for all targets if they have the same strengths, else one each."""
         return self._together if self._alike and bool((by_target == by_target[0]).all()) else self._apart
 
     def _axes(self, part: int, rows: CentredRows) -> PrincipalAxes:
-        """With one strength there is one part, or those of unpenalised weights that differ between targets."""
+        """With one strength there is one part, or one per target if their unpenalised weights differ."""
         if part not in self._known_axes:
             self._known_axes[part] = PrincipalAxes(rows)
         return self._known_axes[part]

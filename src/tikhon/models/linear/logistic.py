@@ -16,7 +16,7 @@ from tikhon.models.linear.logistic_curvature import LogisticCurvature, logistic_
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Hints, Matrix, Product, Vector
 
-RAREST = 1e-6  # share of a class that is taken for granted, so that its logarithm is finite
+RAREST = 1e-6  # share of a class assumed at least, so that its logarithm is finite
 
 
 class Logistic(ByExample):
@@ -111,7 +111,7 @@ class Logistic(ByExample):
         return self._design.preconditioner(self.working_weights(weights)[:, None], strength)
 
     def hessian_matrix(self, weights: Vector) -> Matrix:
-        """That of ``curvature_at``, if it is known: a tuning ends with the fit that it judged last. Folds keep none."""
+        """The Hessian of ``curvature_at``, if cached: a tuning ends with the fit that it evaluated last. Folds cache none."""
         known = self._gram.known(weights)
         return self._design.gram(self.working_weights(weights)) if known is None else known.copy(order="F")
 

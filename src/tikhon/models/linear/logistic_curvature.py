@@ -1,4 +1,4 @@
-"""What leaving rows out does to a logistic regression, and its evidence."""
+"""The effect of leaving rows out of a logistic regression, and its evidence."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ def logistic_curvature(
     design: Design, target: Vector, row_weights: Vector, scores: Vector, probability: Vector, weights: Vector,
     strength: Vector, loss: float, gradient: Vector, gram: Matrix | None,
 ) -> LogisticCurvature:  # fmt: skip
-    """``gram`` is the Hessian, where it is known."""
+    """``gram`` is the Hessian, if it is known."""
     working_weights = row_weights * probability * (1.0 - probability)
 
     def loss_slope(moved: Matrix) -> tuple[Vector, Matrix]:

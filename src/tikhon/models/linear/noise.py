@@ -1,4 +1,4 @@
-"""Least squares with the variance of the noise integrated out (Foo, Do, Ng 2009, section 4)."""
+"""Least squares with the noise variance integrated out (Foo, Do, Ng 2009, section 4)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,18 +9,18 @@ from tikhon.models.linear.least_squares import LeastSquares
 from tikhon.models.linear.scaled import Scaled
 from tikhon.objective import Hints, Objective, Product, Vector
 
-RELATIVE_FLOOR = 1e-6  # of the targets' variance: R^2 is not believed beyond 0.999999
+RELATIVE_FLOOR = 1e-6  # of the targets' variance: R^2 is not trusted above 0.999999
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseIntegrated:
     """(m / 2) log((RSS + m f) / m), with RSS = sum_i a_i ||y_i - x_i W'||^2, m the summed weights and f a noise floor.
 
-    Jeffreys' prior on the noise gives (m / 2) log RSS, which falls without bound where p >= n lets RSS reach 0. The floor
-    is what a proper inverse-gamma prior on the variance adds: with f > 0 the loss is bounded below. Writing
+    Jeffreys' prior on the noise gives (m / 2) log RSS, which decreases without bound if p >= n lets RSS reach 0. The floor
+    corresponds to a proper inverse-gamma prior on the variance: with f > 0 the loss is bounded below. Writing
     t = m / (RSS + m f) for the precision of the noise and g, H for the gradient and Hessian of 1/2 RSS, the gradient is
     t g and the Hessian t H - (2 t^2 / m) g g', which is not convex. Since the logarithm is concave, t/2 RSS plus a
-    constant lies above it everywhere: the majoriser is a plain least squares, scaled.
+    constant is an upper bound everywhere: the majoriser is a scaled least squares.
 
     It wraps the sum as a whole: it is not itself a sum over examples.
     """
@@ -42,7 +42,7 @@ class NoiseIntegrated:
     def _floor(self) -> float:
         if self.floor is not None:
             return self.floor
-        # Targets that are all alike leave nothing to explain: any floor will do.
+        # Constant targets leave nothing to explain: any floor will do.
         return RELATIVE_FLOOR * (self.least_squares.target_variance or 1.0)
 
     @cached_property
@@ -62,7 +62,7 @@ class NoiseIntegrated:
         return NoiseIntegrated(self.least_squares.reweighted(row_weights), self.floor)
 
     def noise_variance(self, weights: Vector) -> float:
-        """RSS / m + f, the variance of the noise at these weights."""
+        """RSS / m + f, the noise variance at these weights."""
         return self._variance(self.least_squares.loss_gradient(weights)[0])
 
     def _variance(self, half_squares: float) -> float:
@@ -81,7 +81,7 @@ class NoiseIntegrated:
         return lambda v: product(v) / variance - pull * (gradient @ v) * gradient
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
-        """Of the majoriser: the exact diagonal may be negative, which no preconditioner wants."""
+        """The diagonal of the majoriser: the exact one may be negative, which no preconditioner can use."""
         return self.least_squares.hessian_diagonal(weights) / self.noise_variance(weights)
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:

@@ -1,9 +1,9 @@
-"""Least squares in the principal axes of its columns, for one strength that serves all of them.
+"""Least squares in the principal axes of its columns, for one strength shared by all of them.
 
-A rotation changes neither the penalty s ||w||^2 nor the predictions. With the weighted means m taken out of the columns
+A rotation changes neither the penalty s ||w||^2 nor the predictions. With the weighted means m subtracted from the columns
 and (X - 1m')'A(X - 1m') = V diag(l) V', the rows z_i = V'(x_i - m) have the diagonal Gram matrix diag(l): for any s the
 fit, the leverages sum_j z_ij^2 / (l_j + s) and their derivatives cost one pass over the rows. One eigendecomposition
-takes the place of a factor and an inverse at each strength that a tuner looks at.
+replaces a factor and an inverse at each strength that a tuner tries.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ from tikhon.models.linear.least_squares_curvature import LeastSquaresCurvature
 from tikhon.models.linear.left_out_squares import PrincipalAxes, centred_rows, crowded
 from tikhon.objective import Hints, Matrix, Product, StrengthCriterion, Vector
 
-MOST_BYTES = 2**28  # of the rotated rows, which are a second copy of the data
-PASSES = 4.0  # over the rows, of one look at a strength
+MOST_BYTES = 2**28  # limit on the rotated rows, a second copy of the data
+PASSES = 4.0  # over the rows, for each strength tried
 
 
 class ByAxes(Inverse):
-    """Where X~' diag(c) X~ is diagonal."""
+    """For a diagonal X~' diag(c) X~."""
 
     def __init__(self, design: Design, working_weights: Vector, strength: Vector, gram_diagonal: Vector) -> None:
         super().__init__(design, working_weights, strength)
@@ -53,18 +53,18 @@ class ByAxes(Inverse):
 
 
 class RotatedLeastSquares:
-    """1/2 sum_i a_i ||z_i W' + b - y_i||^2: the least squares of which it is the rotation, at the rotated weights."""
+    """1/2 sum_i a_i ||z_i W' + b - y_i||^2: the original least squares at the rotated weights."""
 
     is_convex = True
 
     def __init__(self, design: Design, row_weights: Vector, target: Matrix, gram: Matrix) -> None:
-        """``gram`` is that of all columns, X~' diag(a) X~."""
+        """``gram`` is the Gram matrix of all columns, X~' diag(a) X~."""
         p, total = design.n_columns, float(row_weights.sum())
         rows = centred_rows(design.X, target, row_weights, np.zeros(p, dtype=np.bool_), intercept=design.fit_intercept)
         centred = gram[:p, :p] - np.outer(gram[p, :p], gram[p, :p]) / total if design.fit_intercept else gram[:p, :p]
         self._axes = PrincipalAxes(rows, centred)
         rotated, _, squares = self._axes.eigenvectors
-        if len(squares) < p:  # fewer rows than columns: the other axes are those of no data
+        if len(squares) < p:  # fewer rows than columns: the other axes are outside of the data
             rotated = np.hstack([rotated, np.zeros((len(rotated), p - len(squares)))])
             squares = np.append(squares, np.zeros(p - len(squares)))
         root = np.sqrt(row_weights)[:, None]
@@ -137,7 +137,7 @@ class RotatedLeastSquares:
     def closed_leave_one_out(
         self, unpenalised: NDArray[np.bool_], common: bool
     ) -> Callable[[Vector], StrengthCriterion] | None:
-        """By the axes at hand; the axes of a derivative need not be those of the weights, only their sum counts."""
+        """Through the axes already computed; only the sum of derivatives matters, so their axes may differ."""
         if not common:
             return None
 

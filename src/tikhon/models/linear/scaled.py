@@ -9,7 +9,7 @@ from tikhon.objective import Hints, Multiple, Product, Vector
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """multiplier * objective: what a majoriser of a logarithm of squares is."""
+    """multiplier * objective: such as the majoriser of a logarithm of squares."""
 
     objective: LeastSquares
     multiplier: float

@@ -1,7 +1,7 @@
-"""Which form of least squares suits a view of so many rows: through its rows, its Gram matrix or its kernel.
+"""The form of least squares that suits a view's number of rows: through its rows, its Gram matrix or its kernel.
 
-Work is counted in multiplications of dense matrix products. All choices depend on sizes only, never on what happens to
-be computed already, so that the same call gives the same answer whenever it is made.
+Work is counted in multiplications of dense matrix products. All choices depend on sizes only, never on what happens to be
+cached, so that the same call always gives the same result.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ import numpy as np
 
 from tikhon.models.linear.design import MOST_SIDE, Design, factor_products
 
-MOST_PRODUCTS = 200.0  # that forming a Gram matrix may cost for the sake of later products
-GRAM_USES = 10  # factors that are made of one Gram matrix, as a rule
+MOST_PRODUCTS = 200.0  # limit on the cost of a Gram matrix for the sake of later products
+GRAM_USES = 10  # factors typically made of one Gram matrix
 KERNEL_USES = 5  # views that share a kernel, or steps that share its parts
-FACTOR_USES = 2  # a factor is kept: a fit and the linear solve of its hypergradient use the same one
-CACHE_BYTES = 2**24  # products with a larger matrix wait for memory
-STREAMED = 3.0  # and are so much slower
+FACTOR_USES = 2  # a factor is cached: a fit and the linear solve of its hypergradient share it
+CACHE_BYTES = 2**24  # products with a larger matrix are limited by memory bandwidth
+STREAMED = 3.0  # and slower by this factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Sizes:
 
     @cached_property
     def gram_serves(self) -> bool:
-        """Are products with the Gram matrix at most half the price of two passes over the rows, and is it cheap to form?"""
+        """Whether products with the Gram matrix cost at most half of two passes over the rows, and it is cheap to compute."""
         width = self.design.width
         return (
             width <= MOST_SIDE
@@ -39,7 +39,7 @@ class Sizes:
 
     @cached_property
     def in_rows(self) -> bool:
-        """Is a factor of the size of the rows cheaper than one of the size of the weights?"""
+        """Whether a factor of the size of the rows is cheaper than one of the size of the weights."""
         return self._by_rows < self._by_columns
 
     @cached_property
@@ -71,7 +71,7 @@ class Sizes:
 
     @property
     def _by_rows(self) -> float:
-        """Dense rows only: the kernel of all, a factor of those in use."""
+        """Dense rows only: the kernel of all rows, a factor of those in use."""
         if self.design.is_sparse or self.design.n_rows > MOST_SIDE or self.n_used >= self.design.width:
             return np.inf
         return self.n_used**3 / 3 + self.design.n_rows**2 * self.design.n_columns / 2 / KERNEL_USES

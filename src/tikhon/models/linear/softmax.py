@@ -18,15 +18,15 @@ from tikhon.models.linear.softmax_factor import SoftmaxFactor, working_weight_pa
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Hints, Matrix, Product, Vector
 
-MOST_BLOCK_COST = 12.0  # Hessian products that one factor per class may be worth: it saves more than that
+MOST_BLOCK_COST = 12.0  # the most that one factor per class may cost in Hessian products: it saves more than that
 
 
 class Softmax(ByExample):
     """sum_i a_i [log sum_k exp(s_ik) - s_i,y_i] with S = X W' + b, y in {0 .. K-1} and row weights a.
 
-    With P the softmax of the scores and R_ik = a_i (p_ik - [y_i = k]) the gradient is R' X~; the Hessian takes a change
+    With P the softmax of the scores and R_ik = a_i (p_ik - [y_i = k]) the gradient is R' X~; the Hessian maps a change
     D of the scores to a_i (p_ik D_ik - p_ik sum_l p_il D_il). Weights: K x p coefficients row by row, then K intercepts.
-    A common shift of all classes leaves the loss as it is: see ``flat_directions``.
+    A common shift of all classes leaves the loss unchanged: see ``flat_directions``.
     """
 
     is_convex = True
@@ -76,7 +76,7 @@ class Softmax(ByExample):
         return (self._weight @ losses).item(), self._design.adjoint_many(residual)
 
     def _scores_losses_probabilities(self, weights: Vector) -> tuple[Matrix, Vector, Matrix]:
-        """One row per row in use; nobody changes them in place."""
+        """One row per row in use; not to be modified in place."""
         scores = self._design.scores_many(weights, self.n_classes)
         return scores, *softmax_loss_probability(scores, self._target)
 
@@ -132,7 +132,7 @@ class Softmax(ByExample):
         return self._design.squares(self._working_weights(weights))
 
     def preconditioner(self, weights: Vector, strength: Vector) -> Product:
-        """Each class on its own, by Cholesky factors where they are cheap; a common shift of the classes exactly."""
+        """Each class separately, by Cholesky factors if they are cheap; a common shift of the classes exactly."""
         working_weights = self._working_weights(weights)
         if self._class_factors_are_cheap:
             each = self._class_factors(working_weights, strength)
@@ -150,7 +150,7 @@ class Softmax(ByExample):
         order, K = self._by_class, self.n_classes
         factors = []
         for block, own in zip(self._design.grams(working_weights), strength[order].reshape(K, -1), strict=True):
-            # A trifle, since collinear columns may be unpenalised.
+            # A tiny shift, since collinear columns may be unpenalised.
             block.flat[:: len(own) + 1] += own + 1e-10 * max(float(np.trace(block)) / len(own), float(own.max()))
             factors.append(cholesky(block))
 
@@ -163,10 +163,10 @@ class Softmax(ByExample):
         return apply
 
     def _shift_apart(self, each: Product, own: Vector) -> Product:
-        """Use ``each`` on what differs between the classes only; moved alike, they feel nothing but the penalty.
+        """Apply ``each`` only to the differences between the classes; a common shift is affected by the penalty alone.
 
         With the same strengths in all classes the penalised Hessian maps both parts to themselves, and is diag(s) on the
-        second. Left together, its small eigenvalues there would make conjugate gradients crawl.
+        second. Left together, its small eigenvalues there would slow conjugate gradients down.
         """
         K, p = self.n_classes, self._design.n_columns
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0.0)
@@ -186,7 +186,7 @@ class Softmax(ByExample):
         return apply
 
     def _working_weights(self, weights: Vector) -> Matrix:
-        """a_i p_ik (1 - p_ik): each class on its own."""
+        """a_i p_ik (1 - p_ik): each class separately."""
         probability = self.probabilities(weights)
         return self._weight[:, None] * probability * (1.0 - probability)
 
@@ -212,7 +212,7 @@ class Softmax(ByExample):
         return np.column_stack([coefficients, K * p + np.arange(K)]).ravel()
 
     def factorise(self, weights: Vector, strength: Vector) -> Product:
-        """With the Hessian of ``curvature_at``, if known: a tuning ends with the fit that it judged last. Folds keep none."""
+        """Uses the Hessian of ``curvature_at``, if cached: a tuning ends with the fit it evaluated last. Folds cache none."""
         known = self._hessian.known(weights)
         hessian = self._hessian_of_differences(weights) if known is None else known.copy(order="F")
         factor, order = SoftmaxFactor(hessian, strength[self._by_class].reshape(self.n_classes, -1)), self._by_class
@@ -226,7 +226,7 @@ class Softmax(ByExample):
 
     @cached_property
     def curvature_cost(self) -> float:
-        """Forming the Hessian takes one part in four of what leverages and their derivatives take."""
+        """Computing the Hessian costs about a quarter of the leverages and their derivatives."""
         size = self.n_weights - self._design.width
         if size > MOST_SIDE:
             return np.inf

@@ -1,7 +1,7 @@
-"""What leaving rows out does to a softmax regression, and its evidence.
+"""The effect of leaving rows out of a softmax regression, and its evidence.
 
-All in the scores' differences to the last class, K - 1 of them. With r_i and C_i the slope and curvature of row i's loss
-(weight included), A_i = X_i' H^-1 X_i its leverage block, one Newton step without the row moves its scores by
+Everything is in terms of the scores' differences to the last class, K - 1 of them. With r_i and C_i the slope and curvature of
+row i's loss (weight included) and A_i = X_i' H^-1 X_i its leverage block, one Newton step without the row changes its scores by
 
     d_i = A_i (r_i + C_i d_i),  so  d_i = (I - A_i C_i)^-1 A_i r_i.
 """
@@ -34,7 +34,7 @@ class SoftmaxLeftOut:
 class RowCurvature:
     """C = R R' = a (diag(p) - p p') of each row over the first K - 1 classes, R = sqrt(a) (diag(sqrt p) - p sqrt(p)').
 
-    R has K columns, one for the last class too. All arguments and results have one column per row of data.
+    R has K columns, including one for the last class. All arguments and results have one column per row of data.
     """
 
     def __init__(self, probability: Matrix, row_weights: Vector) -> None:
@@ -45,7 +45,7 @@ class RowCurvature:
         return self.row_weights * self.through(v)
 
     def through(self, by_probability: Matrix) -> Matrix:
-        """(diag(p) - pp')z: derivatives by the scores from those by the probabilities."""
+        """(diag(p) - pp')z: derivatives with respect to the scores from those with respect to the probabilities."""
         return self.p * (by_probability - dots(self.p, by_probability))
 
     def root_times(self, v: Matrix) -> Matrix:
@@ -72,7 +72,7 @@ class RowCurvature:
         return padded
 
     def by_score(self, by_working_weight: Blocks) -> Matrix:
-        """Derivatives by the scores from those by C, given symmetric ones."""
+        """Derivatives with respect to the scores from those with respect to C, given symmetric ones."""
         inner = np.einsum("kkn->kn", by_working_weight) - 2.0 * np.einsum("kln,ln->kn", by_working_weight, self.p)
         return self.through(self.row_weights * inner)
 
@@ -126,7 +126,7 @@ class SoftmaxCurvature:
     strength: Vector
     loss: float
     gradient: Vector
-    by_class: NDArray[np.intp]  # positions in the model's order of the K x q weights
+    by_class: NDArray[np.intp]  # positions of the K x q weights in the model's order
     factor: SoftmaxFactor
 
     def solve(self, v: Vector) -> Vector:
@@ -152,7 +152,7 @@ class SoftmaxCurvature:
     def evidence(self) -> Criterion:
         inverse, blocks, row = self.factor.inverse(), self.blocks, RowCurvature(self.probability, self.row_weights)
         by_score = row.by_score(blocks.square(blocks.quadratics(inverse)))
-        # det H = det(reduced) times the product over penalised columns of the strengths' sums over the classes.
+        # det H = det(reduced) times the product, over penalised columns, of their strengths summed over the classes.
         total = self.factor.strength.sum(axis=0)
         log_determinant = self.factor.reduced_log_determinant + float(np.log(total[total > 0.0]).sum())
         return penalised_evidence(
@@ -161,7 +161,7 @@ class SoftmaxCurvature:
         )  # fmt: skip
 
     def _adjoint(self, by_difference: Matrix) -> Vector:
-        """Derivatives by the weights from those by the differences of the scores to the last class's."""
+        """Derivatives with respect to the weights from those with respect to the score differences to the last class."""
         by_score = np.vstack([by_difference, -by_difference.sum(axis=0)])
         return self.blocks.design.adjoint_many(np.ascontiguousarray(by_score.T))
 

@@ -1,9 +1,9 @@
-"""The penalised Hessian of softmax in the differences of the classes to the last one, factorised.
+"""The penalised Hessian of softmax in the differences of the classes to the last, factorised.
 
-The loss depends on the differences V_k = w_k - w_K only. Given them, the common part of a column's weights is where its
-penalty is least, and the penalty that is left is V_j'(diag(s_j) - s_j s_j' / sum s_j)V_j over the first K - 1 classes.
-So the system has K - 1 blocks instead of K, it has no flat direction left for the intercepts, and it is exact for any
-strengths, the same in all classes or not.
+The loss depends only on the differences V_k = w_k - w_K. Given them, the common part of a column's weights minimises the
+penalty, which leaves V_j'(diag(s_j) - s_j s_j' / sum s_j)V_j over the first K - 1 classes. So the system has K - 1 blocks
+instead of K, has no flat direction for the intercepts, and is exact for any strengths, whether or not they are the same in
+all classes.
 """
 
 import numpy as np
@@ -32,12 +32,12 @@ class SoftmaxFactor:
         self._factor = cholesky(hessian)
 
     def solve(self, right: Matrix) -> Matrix:
-        """For a K x q right side: first the differences, then the common part that the penalty alone decides."""
+        """For a K x q right side: first the differences, then the common part, determined by the penalty alone."""
         total = right.sum(axis=0)
         reduced = right[:-1] - self.share * total
         differences = cholesky_solve(self._factor, reduced.ravel()).reshape(self.n_free, self.width)
         pulled = np.divide(total, self._total, out=np.zeros_like(total), where=self._total > 0.0)
-        # Where nothing is penalised any common part will do: the one of mean 0.
+        # If nothing is penalised any common part will do: use the one of mean 0.
         unpenalised = -differences.sum(axis=0) / (self.n_free + 1)
         common = np.where(self._total > 0.0, pulled - (self.share * differences).sum(axis=0), unpenalised)
         return np.vstack([differences + common, common])
@@ -47,7 +47,7 @@ class SoftmaxFactor:
         return 2.0 * float(np.log(np.diag(self._factor)).sum())
 
     def inverse(self) -> Matrix:
-        """Of the reduced system, (K - 1) q squared."""
+        """The inverse of the reduced system, a square matrix of size (K - 1) q."""
         return cholesky_inverse(self._factor)
 
     def inverse_diagonal(self, inverse: Matrix) -> Matrix:
@@ -66,7 +66,7 @@ class SoftmaxFactor:
         return diagonal
 
     def by_strength(self, by_matrix: Matrix) -> Matrix:
-        """Derivatives by the K x q strengths of a function of the reduced matrix, from those by its entries."""
+        """Derivatives with respect to the K x q strengths of a function of the reduced matrix, from those by its entries."""
         q = self.width
         by_column = same_column(by_matrix, self.n_free, q)
         moved = np.einsum("jkl,lj->kj", by_column, self.share)

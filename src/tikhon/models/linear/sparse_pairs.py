@@ -1,8 +1,8 @@
-"""Products x_ij x_il of the entries of sparse rows, formed once: Gram matrices and quadratic forms become sparse products.
+"""Precomputed products x_ij x_il of the entries of sparse rows: Gram matrices and quadratic forms become sparse products.
 
-A row with r entries has r (r + 1) / 2 of them. They are the columns of a sparse matrix Z whose lines are the pairs
-j <= l: the upper triangle of X' diag(c) X is Z c, and all x_i' M x_i together are Z' m, with m the entries of M, those
-off the diagonal doubled.
+A row with r entries has r (r + 1) / 2 of them. They form the columns of a sparse matrix Z whose rows are the pairs j <= l:
+the upper triangle of X' diag(c) X is Z c, and all x_i' M x_i together are Z' m, where m are the entries of M, those off the
+diagonal doubled.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tikhon.objective import Matrix, Vector
 
 MOST_PRODUCTS = 2_000_000  # 24 MB
-MOST_COLUMNS = 1000  # there is one line for each pair of columns, seen or not
+MOST_COLUMNS = 1000  # there is one row for each pair of columns, whether it occurs or not
 
 
 class SparsePairs:
@@ -45,7 +45,7 @@ class SparsePairs:
 
 
 def sparse_pairs(X: Any, fit_intercept: bool) -> SparsePairs | None:
-    """None where there are too many products."""
+    """None if there are too many products."""
     width = X.shape[1] + fit_intercept
     length = np.diff(X.indptr).astype(np.float64) + fit_intercept
     if width > MOST_COLUMNS or float(length @ (length + 1.0)) / 2.0 > MOST_PRODUCTS:

@@ -1,4 +1,4 @@
-"""A large sparse matrix with compiled products: with itself, with its transpose, with its squared entries."""
+"""Compiled products of a large sparse matrix, of its transpose and of its squared entries."""
 
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 from tikhon.objective import Matrix, Vector
 
-Rows: TypeAlias = tuple[Vector, NDArray[np.uint32], NDArray[np.int64]]  # values, their columns, where each row begins
+Rows: TypeAlias = tuple[Vector, NDArray[np.uint32], NDArray[np.int64]]  # values, their columns, where each row starts
 
-LEAST_STORED = 1_000_000  # entries: of fewer, products take no time that counts beside compiling
-TRANSPOSE_BYTES = 2**28  # of a copy by columns; products with the transpose of larger matrices use the rows
+LEAST_STORED = 1_000_000  # entries: below this, products take negligible time compared with compiling
+TRANSPOSE_BYTES = 2**28  # limit on a copy by columns; products with the transpose of larger matrices use the rows
 
 
 class SparseRows:
     """A CSR matrix of float64 with 32-bit positions.
 
-    Where its transpose is multiplied by several vectors at once it is also kept by columns, unless that would be large: such a
-    product then writes each number once, in half the time of one that adds to the whole result row by row. A single vector
-    gains less than the copy costs.
+    If its transpose is multiplied by several vectors at once, it is also stored by columns, unless that would be large: the
+    product then writes each number once, in half the time of adding to the whole result row by row. For a single vector the
+    gain is less than the cost of the copy.
     """
 
     def __init__(self, X: Any) -> None:
@@ -53,7 +53,7 @@ class SparseRows:
         return out
 
     def squares_times(self, vectors: Matrix) -> Matrix:
-        """The transpose of the squared entries, times columns: seldom needed, so always by rows."""
+        """The transpose of the squared entries, times a matrix: rarely needed, so always by rows."""
         from tikhon.kernels.linear.sparse import transposed_products
 
         out = np.empty((self._X.shape[1], vectors.shape[1]))
@@ -61,7 +61,7 @@ class SparseRows:
         return out
 
     def column_counts(self) -> NDArray[np.int64]:
-        """How many entries each column has."""
+        """The number of entries in each column."""
         from tikhon.kernels.linear.sparse import count_columns
 
         counts = np.zeros(self._X.shape[1], np.int64)
@@ -74,8 +74,8 @@ def _parts(compressed: Any) -> Rows:
 
 
 def _products(rows: Rows, vectors: Matrix) -> Matrix:
-    """Of each row with a vector or with all columns of a matrix."""
-    from tikhon.kernels.linear.sparse import row_products, row_products_many  # compiled: not for dense data
+    """The product of each row with a vector or with all columns of a matrix."""
+    from tikhon.kernels.linear.sparse import row_products, row_products_many  # compiled: not imported for dense data
 
     out = np.empty((len(rows[2]) - 1, *vectors.shape[1:]))
     (row_products if vectors.ndim == 1 else row_products_many)(*rows, np.ascontiguousarray(vectors), out)
@@ -83,7 +83,7 @@ def _products(rows: Rows, vectors: Matrix) -> Matrix:
 
 
 def sparse_rows(X: Any) -> SparseRows | None:
-    """None where compiled products would not pay, and where positions or values are of another kind."""
+    """None if compiled products would not pay, or if positions or values are of another type."""
     if X.nnz < LEAST_STORED or X.indices.dtype != np.int32 or X.data.dtype != np.float64:
         return None
     return SparseRows(X)
