@@ -72,4 +72,4 @@ def test_models_do_not_change(model, rng, monkeypatch):
 def test_stored_zeros_have_no_units(least, monkeypatch):
     monkeypatch.setattr(module, "LEAST_STORED", least)
     zeros = sp.csr_array((np.zeros(3), [0, 1, 0], [0, 2, 3]), shape=(2, 2))
-    assert Design(zeros, fit_intercept=True).gradient_units(1) is None
+    assert Design(zeros, fit_intercept=True).gradient_norm(1) is None

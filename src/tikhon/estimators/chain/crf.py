@@ -17,7 +17,7 @@ from tikhon.estimators.chain.rules import Allowed
 from tikhon.estimators.chain.sequence_estimator import SequenceEstimator
 from tikhon.estimators.chain.state import chain_state, restored_chain
 from tikhon.estimators.chain.token_features import FeatureEncoder
-from tikhon.estimators.chain.weights import carried_weights, warn_of_memory
+from tikhon.estimators.chain.weights import carried_weights, warn_of_size
 from tikhon.estimators.state import Arrays
 from tikhon.estimators.user_warnings import Warn
 from tikhon.groups import Groups, GroupSpec
@@ -201,7 +201,7 @@ class ChainCRF(SequenceEstimator):
 
     def _objective_of(self, data: Sequences, row_weights: Vector, warn: Warn) -> Chain:
         layout = layout_of(data, self.order, all_pairs=self.all_pairs)
-        warn_of_memory(data, layout, warn)
+        warn_of_size(data, layout, warn)
         return Chain(data, layout, row_weights=row_weights, n_threads=cores(self.n_jobs))
 
     def _groups_of(self, names: Sequence[str] | None, layout: Layout) -> Groups:

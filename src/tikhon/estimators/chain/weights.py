@@ -1,6 +1,5 @@
 """Preparation of a chain CRF's fit: sequence weights, weights of an earlier fit, a warning about memory."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,15 +9,15 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import as_input_error
+from tikhon.estimators.memory import warn_if_too_large
 from tikhon.estimators.user_warnings import Warn
 from tikhon.models.chain.layout import Layout
 from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Vector
 
-VECTORS = (
-    40  # number of weight-sized vectors that a tuning holds at a time: L-BFGS memories, gradients of chunks, adjoints
-)
-MOST_OF_MEMORY = 0.8
+# Weight-sized vectors that a tuning holds at a time (L-BFGS memories, gradients of chunks, adjoints), and tables of steps.
+VECTORS, TABLES = 40, 25
+STEPS_PER_SECOND, LONG_PASS = 1.5e9, 10.0  # of one thread, and seconds of a pass that are worth a warning
 
 
 def sequence_weights(
@@ -88,21 +87,19 @@ def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np
     return np.where(found, old_values[order[place]], 0.0)
 
 
-def warn_of_memory(data: Sequences, layout: Layout, warn: Warn) -> None:
-    """Warn before the work begins if memory is likely to be too small, with an estimate of the need."""
-    needed = 8.0 * VECTORS * layout.n_weights + 2.0 * data.features.nbytes
-    available = _available_memory()
-    if available is not None and needed > MOST_OF_MEMORY * available:
+def warn_of_size(data: Sequences, layout: Layout, warn: Warn) -> None:
+    """Warn before the work begins if memory is likely to be too small or a pass to take long, with estimates."""
+    n_steps = layout.n_weights - layout.n_pairs if layout.steps.are_few else int(np.prod(layout.steps.edge_shape))
+    warn_if_too_large(
+        8.0 * (VECTORS * layout.n_weights + TABLES * n_steps) + 2.0 * data.features.nbytes,
+        f"{layout.n_weights:,} weights, {n_steps:,} steps between labels and {len(data.features):,} token features take",
+        "use fewer features (drop rare ones), fewer labels, order=1 or all_pairs=False",
+        warn,
+    )
+    seconds = data.n_tokens * n_steps / STEPS_PER_SECOND
+    if not layout.steps.are_few and seconds > LONG_PASS:
         warn(
-            f"{layout.n_weights:,} weights and {len(data.features):,} token features take about {needed / 2**30:.1f} GiB, "
-            f"but only {available / 2**30:.1f} GiB are free: use fewer features (drop rare ones), or all_pairs=False",
+            f"a pass over {data.n_tokens:,} tokens with {n_steps:,} steps between {data.n_labels:,} labels takes about "
+            f"{seconds:.0f} s, and a tuning takes a hundred passes or more: use fewer labels, order=1 or all_pairs=False",
             TuningWarning,
         )
-
-
-def _available_memory() -> float | None:
-    """In bytes; None if the system does not report it."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):
-        return None

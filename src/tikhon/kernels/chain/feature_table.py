@@ -233,6 +233,19 @@ def scores_pass(first: int, last: int, tokens: Tokens, lists: Lists, weights: Ta
         score(token, tokens, lists, weights, scores[token - start])
 
 
+@compiled
+def scatter_pass(
+    first: int, last: int, tokens: Tokens, lists: Lists, by_score: Array, squared: bool, into: TableWeights
+) -> None:  # fmt: skip
+    """The adjoint of ``scores_pass``, or of its square, added to ``into``."""
+    start = tokens.starts[first]
+    for token in range(start, tokens.starts[last]):
+        if squared:
+            scatter_squares(token, tokens, lists, by_score[token - start], into)
+        else:
+            scatter(token, tokens, lists, by_score[token - start], into)
+
+
 # A few sequences, straight from the flat weights: nothing of the size of the weights is allocated.
 
 

@@ -7,7 +7,17 @@ from numpy.typing import NDArray
 
 from tikhon.kernels.chain.forward_backward import UNKNOWN, UNREACHED, Array, Labels, backward, exponentials, forward
 from tikhon.kernels.chain.logs import in_logs
-from tikhon.kernels.chain.sequence import StepTable, add_steps_of, longest, loss_by_scores, room_for
+from tikhon.kernels.chain.sequence import (
+    StepTable,
+    add_step_rates_of,
+    add_steps_of,
+    longest,
+    loss_by_scores,
+    rates_by_scores,
+    room_for,
+    tangent_room_for,
+    variances,
+)
 from tikhon.kernels.compiling import compiled
 
 
@@ -37,6 +47,54 @@ def rows_pass(
         place += length
     add_steps_of(table, room, edges_into)
     return loss
+
+
+@compiled
+def rates_pass(
+    rows: NDArray[np.intp], starts: NDArray[np.int64], labels: Labels, scores: Array, rates: Array, table: StepTable,
+    edge_rates: Array, row_weights: Array, by_score: Array, edges_into: Array,
+) -> None:  # fmt: skip
+    """Fills ``by_score`` with the rates at which the derivatives of ``rows_pass`` change if the scores move at ``rates``."""
+    most = 0
+    for row in rows:
+        most = max(most, starts[row + 1] - starts[row])
+    room, tangent = room_for(most, table), tangent_room_for(most, table, edge_rates)
+    place = 0
+    for row in rows:
+        start, end = starts[row], starts[row + 1]
+        length, weight = end - start, row_weights[row]
+        if weight == 0.0:
+            by_score[place : place + length] = 0.0
+        else:
+            room.raw[:length] = scores[place : place + length]
+            tangent.raw[:length] = rates[place : place + length]
+            rates_by_scores(length, labels[start:end], weight, table, room, tangent)
+            by_score[place : place + length] = room.nodes[:length]
+        place += length
+    add_step_rates_of(table, room, tangent, edges_into)
+
+
+@compiled
+def variances_pass(
+    rows: NDArray[np.intp], starts: NDArray[np.int64], labels: Labels, scores: Array, table: StepTable, row_weights: Array,
+    by_score: Array, edges_into: Array,
+) -> None:  # fmt: skip
+    """Fills ``by_score`` with the weighted variances of the labels of tokens, and adds those of steps to ``edges_into``."""
+    most = 0
+    for row in rows:
+        most = max(most, starts[row + 1] - starts[row])
+    room = room_for(most, table)
+    place = 0
+    for row in rows:
+        start, end = starts[row], starts[row + 1]
+        length, weight = end - start, row_weights[row]
+        if weight == 0.0:
+            by_score[place : place + length] = 0.0
+        else:
+            room.raw[:length] = scores[place : place + length]
+            variances(length, labels[start:end], weight, table, room, edges_into)
+            by_score[place : place + length] = room.nodes[:length]
+        place += length
 
 
 @compiled

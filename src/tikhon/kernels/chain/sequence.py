@@ -141,7 +141,7 @@ def loss_by_scores(loss: float, length: int, labels: Labels, weight: float, tabl
                 room.edge_marginals,
             )  # fmt: skip
         else:
-            logarithm += largest + (length - 1) * table.shift
+            logarithm += largest + max(length - 1, 0) * table.shift
             backward(
                 room.ex, length, table.edges, room.alpha, room.sums, sign, room.beta, room.ahead, nodes, room.edge_sums
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.chain.decode import best_paths, draw_paths, viterbi_pass
+from tikhon.kernels.chain.few_steps import FewSteps, few_marginals_pass, few_viterbi_pass
 from tikhon.kernels.chain.passes import marginals_pass, restrict
 from tikhon.models.chain.chunks import blocks_of, chunks_of, mapped
 from tikhon.models.chain.layout import ChainLayout
 from tikhon.models.chain.sequences import Sequences
-from tikhon.models.chain.transitions import step_table
+from tikhon.models.chain.transitions import Table, step_table
 from tikhon.objective import Matrix, Vector
 
 Path = NDArray[np.int32]
@@ -45,12 +47,22 @@ class ChainDecoder:
         self, layout: ChainLayout[Any], weights: Vector, rules: Rules | None = None, *, n_threads: int = 1
     ) -> None:
         self.layout, self.n_threads = layout, n_threads
-        own, of_steps = layout.split(weights)
-        self._weights, self._edges = layout.emission.unpacked(own), layout.steps.edge_scores(of_steps)
-        self._first = np.zeros(layout.n_labels)
-        if rules is not None:
-            self._edges[:, :, : layout.n_labels][:, ~rules.steps] = -np.inf
-            self._first = np.where(rules.first, 0.0, -np.inf)
+        own, self._of_steps = layout.split(weights)
+        self._weights, self._rules = layout.emission.unpacked(own), rules
+        self._first = np.zeros(layout.n_labels) if rules is None else np.where(rules.first, 0.0, -np.inf)
+
+    @cached_property
+    def _edges(self) -> NDArray[np.float64]:
+        edges = self.layout.steps.edge_scores(self._of_steps)
+        if self._rules is not None:
+            edges[:, :, : self.layout.n_labels][:, ~self._rules.steps] = -np.inf
+        return edges
+
+    @cached_property
+    def _table(self) -> Table:
+        if self._rules is None:
+            return self.layout.steps.table(self._of_steps)
+        return step_table(self._edges, self.layout.n_labels)
 
     def best(self, data: Sequences) -> tuple[Path, Vector]:
         """The most probable labels of all tokens, one sequence after the other, and the score of each sequence.
@@ -58,24 +70,29 @@ class ChainDecoder:
         A score of -inf means that no labelling agrees with the rules and the known labels.
         """
         paths, path_scores = np.zeros(data.n_tokens, np.int32), np.zeros(data.n_sequences)
-        tokens = self.layout.emission.tokens(data)
+        tokens, table = self.layout.emission.tokens(data), self._table
 
         def one(chunk: tuple[int, int]) -> None:
             for first, last, scores in self._scored(data, tokens, chunk):
-                viterbi_pass(first, last, data.starts, scores, self._edges, paths, path_scores)
+                if isinstance(table, FewSteps):
+                    few_viterbi_pass(first, last, data.starts, scores, table, paths, path_scores)
+                else:
+                    viterbi_pass(first, last, data.starts, scores, table.scores, paths, path_scores)
 
         list(mapped(one, chunks_of(data.starts), self.n_threads))
         return paths, path_scores
 
     def marginals(self, data: Sequences) -> tuple[Matrix, Vector]:
         """The probability of each label at each token, and log Z of each sequence."""
-        table = step_table(self._edges, self.layout.n_labels)
         marginals, log_sums = np.zeros((data.n_tokens, self.layout.n_labels)), np.zeros(data.n_sequences)
-        tokens = self.layout.emission.tokens(data)
+        tokens, table = self.layout.emission.tokens(data), self._table
 
         def one(chunk: tuple[int, int]) -> None:
             for first, last, scores in self._scored(data, tokens, chunk):
-                marginals_pass(first, last, data.starts, data.labels, scores, table, marginals, log_sums)
+                if isinstance(table, FewSteps):
+                    few_marginals_pass(first, last, data.starts, data.labels, scores, table, marginals, log_sums)
+                else:
+                    marginals_pass(first, last, data.starts, data.labels, scores, table, marginals, log_sums)
 
         list(mapped(one, chunks_of(data.starts), self.n_threads))
         return marginals, log_sums

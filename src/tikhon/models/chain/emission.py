@@ -10,8 +10,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.kernels.chain.sequence import StepTable
 from tikhon.models.chain.sequences import Sequences
+from tikhon.models.chain.transitions import Table
 from tikhon.objective import Matrix, Vector
 
 Tokens = TypeVar("Tokens")  # sequences in the form that the kernel reads
@@ -24,14 +24,14 @@ class Run(NamedTuple):
     first: int
     last: int
     row_weights: Vector
-    table: StepTable
+    table: Table
 
 
 class Sums(NamedTuple, Generic[Weights]):
     """The accumulators of a pass."""
 
     emission: Weights
-    edges: NDArray[np.float64]  # H x K x P
+    edges: NDArray[np.float64]  # in the form of the table
 
 
 class Emission(Protocol[Tokens, Weights]):

@@ -22,16 +22,20 @@ from tikhon.kernels.chain.feature_table import (
     gradient_pass,
     mark_seen,
     product_pass,
+    scatter_pass,
     scatter_rows,
     score_rows,
     scores_pass,
 )
+from tikhon.kernels.chain.few_steps import FewSteps
+from tikhon.models.chain import blocks
 from tikhon.models.chain.emission import Run, Sums
 from tikhon.models.chain.sequences import Sequences
 from tikhon.models.chain.transitions import padded
 from tikhon.objective import Matrix, Vector
 
-MANY_LABELS = 4  # a feature seen with this many labels has a row of the dense table: walking a list takes longer
+# A feature seen with this many labels, or this part of many, has a row of the dense table: walking a list takes longer.
+MANY_LABELS, SHARE_OF_LABELS = 4, 16
 SEEN_BYTES = 2**26  # limit on the table in which pairs are marked; more features take more passes
 
 
@@ -125,24 +129,37 @@ class FeatureTable:
     # Passes over some sequences.
 
     def add_gradient(self, run: Run, tokens: Tokens, weights: TableWeights, into: Sums[TableWeights]) -> float:
+        if isinstance(run.table, FewSteps):
+            return blocks.add_gradient(self, tokens.starts, tokens.labels, run, tokens, weights, into)
         return gradient_pass(run.first, run.last, tokens, self.lists, weights, run.table, run.row_weights, *into)
 
     def add_product(
         self, run: Run, tokens: Tokens, weights: TableWeights, rates: TableWeights, edge_rates: NDArray[np.float64],
         into: Sums[TableWeights],
     ) -> None:  # fmt: skip
+        if isinstance(run.table, FewSteps):
+            blocks.add_product(self, tokens.starts, tokens.labels, run, tokens, weights, rates, edge_rates, into)
+            return
         product_pass(
             run.first, run.last, tokens, self.lists, weights, run.table, rates, edge_rates, run.row_weights, *into
         )  # fmt: skip
 
     def add_diagonal(self, run: Run, tokens: Tokens, weights: TableWeights, into: Sums[TableWeights]) -> None:
         """By the variances of single labels: exact for features that occur at most once per sequence."""
+        if isinstance(run.table, FewSteps):
+            blocks.add_diagonal(self, tokens.starts, tokens.labels, run, tokens, weights, into)
+            return
         diagonal_pass(run.first, run.last, tokens, self.lists, weights, run.table, run.row_weights, *into)
 
     def scores(self, first: int, last: int, tokens: Tokens, weights: TableWeights) -> Matrix:
         found = np.empty((int(tokens.starts[last] - tokens.starts[first]), padded(self.n_labels)))
         scores_pass(first, last, tokens, self.lists, weights, found)
         return found
+
+    def scatter(
+        self, first: int, last: int, tokens: Tokens, by_score: Matrix, into: TableWeights, *, squared: bool
+    ) -> None:  # fmt: skip
+        scatter_pass(first, last, tokens, self.lists, by_score, squared, into)
 
     # A few sequences, straight from the flat weights.
 
@@ -184,7 +201,7 @@ class FeatureTable:
 def feature_table_of(data: Sequences, *, all_pairs: bool = False) -> FeatureTable:
     """Weights for the pairs that occur in the data, or for all possible ones."""
     features, labels = _all_pairs(data) if all_pairs else _seen_pairs(data)
-    is_dense = np.bincount(features, minlength=data.n_features) >= MANY_LABELS
+    is_dense = np.bincount(features, minlength=data.n_features) >= max(MANY_LABELS, data.n_labels // SHARE_OF_LABELS)
     n_uses = np.bincount(data.features, minlength=data.n_features)
     rank = np.empty(data.n_features, np.int64)
     rank[np.lexsort((-n_uses, ~is_dense))] = np.arange(data.n_features)

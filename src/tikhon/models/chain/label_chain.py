@@ -7,11 +7,13 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.chain.few_steps import FewSteps, few_rows_pass
 from tikhon.kernels.chain.passes import rows_pass
 from tikhon.models.chain.chunks import chunks_of, mapped
 from tikhon.models.chain.emission import Run, Sums
 from tikhon.models.chain.layout import ChainLayout
 from tikhon.models.chain.sequences import UNKNOWN, Sequences
+from tikhon.models.chain.transitions import Table
 from tikhon.models.memo import LastPoint
 from tikhon.objective import Product, Vector
 
@@ -72,12 +74,13 @@ class LabelChain:
         def summed(first: tuple[float, Sums[Any]], second: tuple[float, Sums[Any]]) -> tuple[float, Sums[Any]]:
             return first[0] + second[0], _added(first[1], second[1])
 
-        loss, total = reduce(summed, mapped(one, self._work(), self.n_threads))
+        loss, total = reduce(summed, mapped(one, self._work(table), self.n_threads))
         return float(loss), self._collected(total)
 
     def row_losses(self, weights: Vector) -> Vector:
-        emission, into = self.layout.emission, self._zeros()
+        emission = self.layout.emission
         unpacked, table = self._at(weights)
+        into = self._zeros(table)
 
         def one(place: int) -> float:
             run = Run(place, place + 1, self.row_weights, table)
@@ -92,7 +95,7 @@ class LabelChain:
 
         def product(v: Vector) -> Vector:
             own, of_steps = self.layout.split(v)
-            rates, edge_rates = emission.unpacked(own), steps.edge_scores(of_steps)
+            rates, edge_rates = emission.unpacked(own), steps.rates(of_steps, table)
 
             def one(work: Work) -> Sums[Any]:
                 chunk, into = work
@@ -100,7 +103,7 @@ class LabelChain:
                 emission.add_product(run, self._tokens, unpacked, rates, edge_rates, into)
                 return into
 
-            return self._collected(reduce(_added, mapped(one, self._work(), self.n_threads)))
+            return self._collected(reduce(_added, mapped(one, self._work(table), self.n_threads)))
 
         return product
 
@@ -117,7 +120,7 @@ class LabelChain:
             emission.add_diagonal(Run(*chunk, self.row_weights, table), self._tokens, unpacked, into)
             return into
 
-        return self._collected(reduce(_added, mapped(one, self._work(), self.n_threads)))
+        return self._collected(reduce(_added, mapped(one, self._work(table), self.n_threads)))
 
     # A few sequences.
 
@@ -125,10 +128,10 @@ class LabelChain:
         emission, steps = self.layout.emission, self.layout.steps
         rows = np.asarray(rows, np.intp)
         own, of_steps = self.layout.split(weights)
-        scores, edges = emission.scores_of(rows, self._tokens, own), steps.zeros()
-        by_score = np.empty_like(scores)
-        table = steps.table(of_steps)
-        loss = rows_pass(rows, self._starts, self._labels, scores, table, self.row_weights, by_score, edges)
+        scores, table = emission.scores_of(rows, self._tokens, own), steps.table(of_steps)
+        by_score, edges = np.empty_like(scores), np.zeros_like(table.scores)
+        add_loss = few_rows_pass if isinstance(table, FewSteps) else rows_pass
+        loss = add_loss(rows, self._starts, self._labels, scores, table, self.row_weights, by_score, edges)
         own_out, steps_out = self.layout.split(out)
         emission.back_propagate(rows, self._tokens, own, scale * by_score, own_out)
         steps.add(scale * edges, steps_out)
@@ -142,12 +145,12 @@ class LabelChain:
 
     # Weights in the form that the kernels need, and back.
 
-    def _at(self, weights: Vector) -> tuple[Any, Any]:
+    def _at(self, weights: Vector) -> tuple[Any, Table]:
         own, of_steps = self.layout.split(weights)
         return self.layout.emission.unpacked(own), self.layout.steps.table(of_steps)
 
-    def _zeros(self) -> Sums[Any]:
-        return Sums(self.layout.emission.zeros(), self.layout.steps.zeros())
+    def _zeros(self, table: Table) -> Sums[Any]:
+        return Sums(self.layout.emission.zeros(), np.zeros_like(table.scores))
 
     def _collected(self, total: Sums[Any]) -> Vector:
         flat = np.empty(self.n_weights)
@@ -157,9 +160,9 @@ class LabelChain:
         self.layout.steps.add(total.edges, of_steps)
         return flat
 
-    def _work(self) -> Iterator[Work]:
+    def _work(self, table: Table) -> Iterator[Work]:
         """Chunks of sequences, each with zeros to add to; these are allocated here, since threads have heaps of their own."""
-        return ((chunk, self._zeros()) for chunk in self._chunks)
+        return ((chunk, self._zeros(table)) for chunk in self._chunks)
 
     @cached_property
     def _chunks(self) -> list[tuple[int, int]]:

@@ -3,16 +3,20 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tikhon.kernels.chain.few_steps import FewSteps
 from tikhon.kernels.chain.sequence import StepTable
 from tikhon.models.chain.sequences import Sequences, step_codes
 from tikhon.objective import Vector
 
+Table: TypeAlias = StepTable | FewSteps
+
 REGISTER = 4  # numbers per register: rows of tables are padded to a multiple
+MANY_LABELS, MANY_STEPS = 64, 32  # from so many labels on, with K^2 / 32 weights or fewer, only these are worked on
 WIDEST = 300.0  # limit on the range of edge scores in the exponent: exp(-708) is the smallest normal number
 
 
@@ -37,24 +41,46 @@ class Transitions:
     def edge_shape(self) -> tuple[int, int, int]:
         return (1 if self.order == 1 else self.n_labels + 1), self.n_labels, padded(self.n_labels)
 
-    def zeros(self) -> NDArray[np.float64]:
-        return np.zeros(self.edge_shape)
+    @property
+    def are_few(self) -> bool:
+        """Do so few steps of so many labels have a weight that tables of all steps would be mostly zeros?"""
+        return self.order == 1 and self.n_labels >= MANY_LABELS and MANY_STEPS * self.n_weights <= self.n_labels**2
 
     def edge_scores(self, weights: Vector) -> NDArray[np.float64]:
         """(H, K, P): the scores of steps from label j, preceded by h, to k; padding is 0."""
-        edges = self.zeros()
+        edges = np.zeros(self.edge_shape)
         for places, part in zip(self._places, self.parts(weights), strict=True):
             edges[places] += part
         return edges
 
+    def rates(self, weights: Vector, table: Table) -> NDArray[np.float64]:
+        """Rates of the weights in the form of a table."""
+        return np.ascontiguousarray(weights) if isinstance(table, FewSteps) else self.edge_scores(weights)
+
     def add(self, edges: NDArray[np.float64], out: Vector) -> None:
-        """Adds the adjoint of ``edge_scores`` to ``out``."""
+        """Adds sums by step, in the form of a table, to ``out``: the adjoint of ``rates``."""
+        if edges.ndim == 1:
+            out += edges
+            return
         for places, into in zip(self._places, self.parts(out), strict=True):
             steps = edges[places]
             into += steps.sum(axis=0) if steps.ndim == 2 else steps
 
-    def table(self, weights: Vector) -> StepTable:
+    def table(self, weights: Vector) -> Table:
+        if self.are_few and max(float(weights.max(initial=0.0)), 0.0) - float(weights.min(initial=0.0)) <= WIDEST:
+            return self._few._replace(scores=np.ascontiguousarray(weights), exps=np.exp(weights))
         return step_table(self.edge_scores(weights), self.n_labels)
+
+    @cached_property
+    def _few(self) -> FewSteps:
+        """All but the scores; rows are in lexicographic order."""
+        before, after = (column.astype(np.int32) for column in self.rows[0].T)
+        ordered = np.lexsort((before, after)).astype(np.int64)
+        labels, nothing = np.arange(self.n_labels + 1), np.empty(0)
+        return FewSteps(
+            nothing, nothing, before, after, np.searchsorted(before, labels).astype(np.int64), ordered,
+            np.searchsorted(after[ordered], labels).astype(np.int64), self.n_labels,
+        )  # fmt: skip
 
     def weights_by_label(self, weights: Vector, n_back: int) -> NDArray[np.float64]:
         """The weights of steps over ``n_back`` + 1 labels, one axis per label; 0 where there is none."""
