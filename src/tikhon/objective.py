@@ -168,8 +168,8 @@ class Hints:
     """The weights of the best constant prediction: intercepts at their optimum, all else 0. Fits start there."""
     baseline_diagonal: Callable[[], Vector] | None = None
     """The diagonal of the Hessian there with the intercepts profiled out, hence invariant to shifts of the columns."""
-    gradient_units: Callable[[], Vector | None] | None = None
-    """The unit of each entry of a gradient, if the scales of the columns differ widely; None: no rescaling."""
+    gradient_norm: Callable[[], Callable[[Vector], float] | None] | None = None
+    """A norm of gradients in units of the columns, if their scales differ widely; None: the Euclidean norm."""
     natural_strengths: Callable[[], Vector] | None = None
     """A plausible strength for each weight, in the units of its feature: searches start there; bounds are relative to it."""
 
@@ -195,6 +195,10 @@ class Hints:
     majoriser: Callable[[Vector], Objective] | None = None
     """A convex upper bound, up to a constant, that touches the objective at these weights."""
     multiple_of: Multiple | None = None
+
+    # Memory.
+    release: Callable[[], None] | None = None
+    """Forget what was computed at the last weights: called when other fits need the memory."""
 
     # Leave-one-out of quadratic losses.
     rotated: Callable[[NDArray[np.bool_]], Curved | None] | None = None
@@ -222,6 +226,13 @@ def hints_of(objective: object) -> Hints:
     """The objective's hints; empty if it has no ``hints``."""
     hints: Hints = getattr(objective, "hints", NO_HINTS)
     return hints
+
+
+def release(objective: object) -> None:
+    """Let the objective forget what it computed at the last weights, if it can."""
+    forget = hints_of(objective).release
+    if forget is not None:
+        forget()
 
 
 def capabilities_of(objective: Objective) -> frozenset[type]:

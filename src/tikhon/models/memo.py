@@ -20,13 +20,19 @@ class LastPoint(Generic[Value]):
         last = self._last
         return last[1] if last is not None and _same(last[0], weights) else None
 
-    def at(self, weights: Vector) -> Value:
+    def at(self, weights: Vector, *, shared: bool = False) -> Value:
+        """``shared``: the weights are the copy of another cache, which nobody modifies."""
         known = self.known(weights)
         if known is not None:
             return known
-        value = self._compute(weights)
-        self._last = (weights.copy(), value)
+        own = weights if shared else weights.copy()
+        value = self._compute(own)
+        self._last = (own, value)
         return value
+
+    def forget(self) -> None:
+        """Release the memory."""
+        self._last = None
 
 
 def _same(one: Vector, other: Vector) -> bool:

@@ -11,7 +11,7 @@ from tikhon.results import FitResult
 from tikhon.solvers.lbfgs import LBFGS
 from tikhon.solvers.newton import Newton
 from tikhon.solvers.newton_cg import NewtonCG
-from tikhon.solvers.penalised import Work, penalised
+from tikhon.solvers.penalised import Work
 
 MOST_PRODUCTS = 30.0  # about what a Newton step costs by conjugate gradients
 
@@ -53,15 +53,11 @@ class Auto:
         if prefers_factors(objective):
             return Newton(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol)
         work = Work()
-        hints = hints_of(objective)
-        if tol >= hints.lbfgs_gap:
-            if start is not None and hints.hessian_sketch is None:
-                problem = penalised(objective, strength)
-                start, work = problem.resized(problem.starting(start)), problem.work
+        if tol >= hints_of(objective).lbfgs_gap:
             fit = LBFGS(max_iter=10 * self.max_iter).minimise(objective, strength, start, tol=tol)
             if fit.status != "stalled":
-                return _with_work(fit, work)
-            start, work = fit.weights, Work(work.n_passes + fit.n_passes, work.n_products + fit.n_products)
+                return fit
+            start, work = fit.weights, Work(fit.n_passes, fit.n_products)
         return _with_work(NewtonCG(max_iter=self.max_iter).minimise(objective, strength, start, tol=tol), work)
 
 

@@ -80,7 +80,7 @@ class Descent:
     single: bool = False  # store pairs in single precision: half the memory and time if there are many variables
 
     def start(self, x: Vector) -> DescentState:
-        x = np.clip(x, self.lower, self.upper)
+        x = x if self._unbounded else np.clip(x, self.lower, self.upper)
         return DescentState(x, np.nan, np.zeros_like(x), np.zeros_like(x), 0.0, (), (), True, False)
 
     def ask(self, state: DescentState) -> Vector:
@@ -88,11 +88,11 @@ class Descent:
         x = state.x + state.step * state.direction
         return x if self._unbounded else np.clip(x, self.lower, self.upper)
 
-    def tell(self, state: DescentState, value: float, gradient: Vector) -> DescentState:
-        """Process the value and gradient at the point that was asked for."""
+    def tell(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
+        """Process the value and gradient at the point that was asked for (``x``, if the caller still has it)."""
         if np.isnan(state.value):
             return self._depart(replace(state, value=value, gradient=gradient, accepted=True))
-        x = self.ask(state)
+        x = self.ask(state) if x is None else x
         move = x - state.x
         promised = float(state.gradient @ move)
         lower = value <= state.value + SUFFICIENT * promised or (
@@ -104,7 +104,9 @@ class Descent:
             inner_product = float(move @ change)
             # If the slope does not flatten along a step, the next one is at least twice as long.
             least = GROWTH * float(np.abs(move).max(initial=0.0)) if inner_product <= 0.0 else 0.0
-            return self._depart(self._remember(state, x, value, gradient, move, change, inner_product), least)
+            state = self._remember(state, x, value, gradient, move, change, inner_product)
+            del x, move, change  # there may be many variables
+            return self._depart(state, least)
         return self._shorten(state, value, promised)
 
     def rebase(self, state: DescentState, value: float, gradient: Vector, x: Vector | None = None) -> DescentState:
@@ -133,8 +135,9 @@ class Descent:
         if inner_product > LEAST_PRODUCT * float(np.linalg.norm(move) * np.linalg.norm(change)):
             if self.single:
                 move, change = move.astype(np.float32), change.astype(np.float32)
-            moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
-            inner_products = (*inner_products, inner_product)[-self.memory :]
+            kept = slice(max(len(moves) + 1 - self.memory, 0), None)
+            moves, changes = (*moves[kept], move), (*changes[kept], change)
+            inner_products = (*inner_products[kept], inner_product)
             fall = state.value - value
         return replace(
             state, x=x, value=value, gradient=gradient, moves=moves, changes=changes, accepted=True, fall=fall,
@@ -161,20 +164,20 @@ class Descent:
     def _depart(self, state: DescentState, least: float = 0.0) -> DescentState:
         """Choose the direction of the next step."""
         free = self._free(state)
-        downhill = _where(free, -state.gradient)
+        uphill = _where(free, state.gradient)
         if self.method == "quasi-newton":
-            direction = self._two_loop(state, downhill, free)
+            direction = self._two_loop(state, uphill, free)
         else:
-            direction = self._conjugate(state, downhill, free)
+            direction = self._conjugate(state, -uphill, free)
         # Also if the direction is not finite: single precision has a small range.
-        if not float(direction @ downhill) > 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(downhill)):
-            direction = self._by_metric(downhill)
+        if not -float(direction @ uphill) > 1e-12 * float(np.linalg.norm(direction) * np.linalg.norm(uphill)):
+            direction = -self._by_metric(uphill)
         if len(state.x) == 1 and state.moves:
             direction = _by_cubic(state, direction)
         if not len(state.moves) and self.relative_second_derivative is not None:
             # In log strengths: if the penalty is too strong, the slope of the loss decreases with the strength, so its
             # curvature is about the slope; towards stronger penalties the slope hardly changes for a long way.
-            steep = STEEP * np.maximum(-downhill, 0.0).max(initial=0.0)
+            steep = STEEP * np.maximum(uphill, 0.0).max(initial=0.0)
             direction = direction / max(self.relative_second_derivative * abs(state.value) + steep, 1e-300)
         largest = float(np.abs(direction).max(initial=0.0))
         most = self.largest_move if len(state.moves) else self.first_move
@@ -184,14 +187,15 @@ class Descent:
             direction = direction * (most / largest)
         return replace(state, direction=direction, step=1.0, stalled=largest == 0.0)
 
-    def _two_loop(self, state: DescentState, downhill: Vector, free: NDArray[np.bool_] | None) -> Vector:
+    def _two_loop(self, state: DescentState, uphill: Vector, free: NDArray[np.bool_] | None) -> Vector:
         """The L-BFGS direction on the free variables (Nocedal 1980)."""
         moves, changes, inner_products = state.moves, state.changes, state.inner_products
         if free is not None and not free.all():
             moves, changes = (tuple(np.where(free, v, 0.0) for v in pairs) for pairs in (moves, changes))
             inner_products = tuple(float(s @ y) for s, y in zip(moves, changes, strict=True))
         usable = [(s, y, sy) for s, y, sy in zip(moves, changes, inner_products, strict=True) if sy > 0.0]
-        q: Vector = downhill.astype(np.float32 if self.single else np.float64)
+        q: Vector = uphill.astype(np.float32 if self.single else np.float64)
+        np.negative(q, out=q)
         applied = []
         for s, y, sy in reversed(usable):
             a = float(s @ q) / sy

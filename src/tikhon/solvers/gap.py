@@ -58,27 +58,27 @@ def _free_minimised(problem: Penalised, point: Point, free_diagonal: Vector) -> 
     """Newton steps on the unpenalised weights alone until their possible gain is a small share of the bound."""
     free = problem.unpenalised
 
-    def precondition(v: Vector) -> Vector:
-        preconditioned = np.zeros_like(v)
-        preconditioned[free] = v[free] / free_diagonal
-        return preconditioned
+    def embedded(v: Vector) -> Vector:
+        whole = np.zeros(len(free))
+        whole[free] = v
+        return whole
 
     for _ in range(FREE_STEPS):
-        gradient = np.where(free, point.gradient, 0.0)
-        if problem.measure.residual(gradient) <= ROUNDING:
+        gradient = point.gradient[free]  # few entries of perhaps many: solved for on their own
+        if problem.measure.residual(embedded(gradient)) <= ROUNDING:
             return point, True
         product = problem.hessian_at(point.weights)
         found = solve(
-            lambda v, product=product: np.where(free, product(v), 0.0),  # type: ignore[misc]
+            lambda v, product=product: product(embedded(v))[free],  # type: ignore[misc]
             gradient,
-            precondition=precondition,
+            precondition=lambda v: v / free_diagonal,
             tol=FREE_ACCURACY,
             max_iter=FREE_PRODUCTS,
         )
         gain = problem.relative(0.5 * float(gradient @ found.solution), point.value)
         if found.converged and gain <= max(FREE_SHARE * problem.gap_bound(point), EPSILON):
             return point, True
-        moved = _lower(problem, point, found.solution)
+        moved = _lower(problem, point, embedded(found.solution))
         if moved is None:
             return point, False
         point = moved
@@ -106,7 +106,8 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
     product = problem.hessian_at(point.weights)
     scale = problem.strength
     if problem.has_unpenalised:  # they have no strength to precondition with
-        scale = np.where(problem.unpenalised, problem.diagonal(point.weights), scale)
+        scale = scale.copy()
+        scale[problem.unpenalised] = problem.diagonal(point.weights)[problem.unpenalised]
     r = point.gradient.copy()
     z = r / scale
     direction, rho = z.copy(), float(r @ z)
@@ -124,10 +125,12 @@ def sharpened(problem: Penalised, point: Point, enough: float) -> float:
             break
         step = rho / curvature
         gained += step * rho
-        r -= step * image
-        z = r / scale
+        image *= step  # in place, as below: there may be many weights
+        r -= image
+        np.divide(r, scale, out=z)
         rho, previous = float(r @ z), rho
         ratio = rho / previous
         radau = (radau - step) / ((radau - step) + ratio) if radau > step else 0.0
-        direction = z + ratio * direction
+        direction *= ratio
+        direction += z
     return estimate

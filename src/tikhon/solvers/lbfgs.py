@@ -15,6 +15,7 @@ DIAGONAL_POWER = 0.25  # 0: all weights have the largest curvature, in units of 
 AGAIN = 0.5  # of the bound when the unpenalised weights were last checked
 ROUGH = 0.3  # relative gap from which a sketch of the Hessian is used
 FRESH = 8  # iterations before the sketch is renewed
+MEMORY, LITTLE_MEMORY, MANY = 10, 5, 2_000_000  # pairs of vectors, and from how many weights on fewer
 SINGLE_RANGE = 1e-25, 1e25  # allowed range of the metric: stored pairs then stay within the range of single precision
 
 
@@ -28,7 +29,7 @@ class LBFGS:
 
     tol: float = 1e-8  # relative gap
     max_iter: int = 5000
-    memory: int = 10  # pairs of vectors
+    memory: int | None = None  # pairs of vectors; None: ten, or five of more than two million weights
 
     def minimise(
         self, objective: Objective, strength: Vector, start: Vector | None = None, *, tol: float | None = None
@@ -36,11 +37,14 @@ class LBFGS:
         problem = penalised(objective, strength)
         tol = self.tol if tol is None else tol
         weights = problem.starting(start)
+        if start is not None and hints_of(objective).hessian_sketch is None:
+            weights = problem.resized(weights)
         guess = _first_guess(problem, weights)
+        memory = (MEMORY if len(weights) <= MANY else LITTLE_MEMORY) if self.memory is None else self.memory
         if hints_of(objective).hessian_sketch is None:
-            return _Run(problem, guess, self.memory).minimise(weights, tol, self.max_iter)
+            return _Run(problem, guess, memory).minimise(weights, tol, self.max_iter)
         if start is None:  # far from the optimum the Hessian differs
-            fit = _Run(problem, guess, self.memory).minimise(weights, max(tol, ROUGH), self.max_iter)
+            fit = _Run(problem, guess, memory).minimise(weights, max(tol, ROUGH), self.max_iter)
             if tol >= ROUGH or fit.status == "max_iter":
                 return fit
             n_iter, weights = fit.n_iter, fit.weights
@@ -49,7 +53,7 @@ class LBFGS:
         while True:
             most = min(FRESH, self.max_iter - n_iter)
             guess = replace(guess, metric=problem.preconditioner(weights))
-            fit = _Run(problem, guess, self.memory).minimise(weights, tol, most)
+            fit = _Run(problem, guess, memory).minimise(weights, tol, most)
             n_iter, weights = n_iter + fit.n_iter, fit.weights
             if fit.status != "max_iter":
                 return replace(fit, n_iter=n_iter)
@@ -93,8 +97,10 @@ class _Run:
         next_look = LOOK_BACK
         while True:
             before = state.value
-            new_loss, value, gradient = problem.value_gradient(descent.ask(state))
-            state = descent.tell(state, value, gradient)
+            x = descent.ask(state)
+            new_loss, value, gradient = problem.value_gradient(x)
+            state = descent.tell(state, value, gradient, x)
+            del x, gradient  # there may be many weights
             if state.accepted:
                 loss = new_loss
                 values.append(value)
@@ -132,6 +138,7 @@ class _Run:
                     found, n_iter, "max_iter", f"the relative gap is at most {bound:.1e} after {max_iter} iterations"
                 )
             n_iter += 1
+            del point  # or two points would be kept during the next step
 
     def _estimate(self, point: Point, state: DescentState, tol: float) -> float:
         """A sharper estimate of the gap; without any penalty, the decrease predicted by the quasi-Newton step."""

@@ -30,14 +30,11 @@ _structures: "WeakKeyDictionary[Objective, _Structure]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The size of a gradient: its norm, in units of the weights if these differ widely, and relative to a scale."""
+    """The size of a gradient: its norm, in units of the columns if these differ widely, and relative to a scale."""
 
-    units: Vector | None
+    norm: Callable[[Vector], float]
     scale: float = 1.0
     baseline_loss: float = 0.0  # at the best constant prediction
-
-    def norm(self, gradient: Vector) -> float:
-        return float(np.linalg.norm(gradient if self.units is None else gradient / self.units))
 
     def residual(self, gradient: Vector) -> float:
         return self.norm(gradient) / self.scale
@@ -60,11 +57,15 @@ def gradient_measure(objective: Objective) -> Measure:
 
 
 def _gradient_measure(objective: Objective) -> Measure:
-    units = hints_of(objective).gradient_units
-    plain = Measure(None if units is None else units())
-    at_zero = plain.norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
+    in_units = hints_of(objective).gradient_norm
+    norm = (None if in_units is None else in_units()) or euclidean
+    at_zero = norm(objective.loss_gradient(np.zeros(objective.n_weights))[1])
     baseline_loss, gradient = objective.loss_gradient(baseline(objective))
-    return Measure(plain.units, max(plain.norm(gradient), LEAST_SIGNAL * at_zero) or 1.0, float(baseline_loss))
+    return Measure(norm, max(norm(gradient), LEAST_SIGNAL * at_zero) or 1.0, float(baseline_loss))
+
+
+def euclidean(v: Vector) -> float:
+    return float(np.linalg.norm(v))
 
 
 def baseline(objective: Objective) -> Vector:
@@ -120,7 +121,7 @@ class Penalised:
     strength: Vector
     flat: FlatDirections
     measure: Measure
-    lift: Vector  # a tiny strength on unpenalised weights if some directions are flat, so that a factor exists
+    lift: float  # a tiny strength for unpenalised weights if some directions are flat, so that a factor exists
     work: Work = field(default_factory=Work)
 
     @property
@@ -208,7 +209,7 @@ class Penalised:
 
     def lifted(self) -> Vector:
         """Strengths for which a factor exists."""
-        return self.strength + self.lift if self.flat.exist else self.strength
+        return np.where(self.unpenalised, self.lift, self.strength) if self.flat.exist else self.strength
 
     def starting(self, start: Vector | None) -> Vector:
         """The starting point: the given one or the baseline, without the flat directions."""
@@ -239,8 +240,8 @@ class Penalised:
 def penalised(objective: Objective, strength: Vector) -> Penalised:
     """Find the flat directions and the scale; too many unpenalised weights to analyse get a tiny strength."""
     structure = _structure(objective, strength == 0.0)
-    if structure.held is not None:
-        strength = strength + structure.held
+    if structure.held > 0.0:
+        strength = np.where(structure.unpenalised, structure.held, strength)
     return Penalised(objective, strength, structure.flat, gradient_measure(objective), structure.lift)
 
 
@@ -250,8 +251,8 @@ class _Structure:
 
     unpenalised: NDArray[np.bool_]
     flat: FlatDirections
-    lift: Vector
-    held: Vector | None  # strength on unpenalised weights, if they are too many to analyse
+    lift: float
+    held: float  # strength of unpenalised weights, if they are too many to analyse
 
 
 def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
@@ -266,25 +267,24 @@ def _structure(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structu
 
 
 def _analysed(objective: Objective, unpenalised: NDArray[np.bool_]) -> _Structure:
-    nothing = np.zeros(objective.n_weights)
     none = _flat_directions(np.zeros((0, 0)))
     find = hints_of(objective).flat_directions
     if find is None or not unpenalised.any():
-        return _Structure(unpenalised, none, nothing, None)
+        return _Structure(unpenalised, none, 0.0, 0.0)
     basis = find(unpenalised)
     if basis is None:
-        return _Structure(unpenalised, none, nothing, _trifle(objective, unpenalised, FALLBACK_STRENGTH))
+        return _Structure(unpenalised, none, 0.0, _trifle(objective, unpenalised, FALLBACK_STRENGTH))
     flat = _flat_directions(basis)
-    lift = _trifle(objective, unpenalised, FLAT_STRENGTH) if flat.exist else nothing
-    return _Structure(unpenalised, flat, lift, None)
+    lift = _trifle(objective, unpenalised, FLAT_STRENGTH) if flat.exist else 0.0
+    return _Structure(unpenalised, flat, lift, 0.0)
 
 
-def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: float) -> Vector:
-    """A small multiple of the mean curvature, on the unpenalised weights only."""
+def _trifle(objective: Objective, unpenalised: NDArray[np.bool_], relative: float) -> float:
+    """A small multiple of the mean curvature of the unpenalised weights."""
     diagonal = hints_of(objective).hessian_diagonal
     curvature = np.ones(objective.n_weights) if diagonal is None else diagonal(np.zeros(objective.n_weights))
     mean = float(curvature[unpenalised].mean())
-    return np.where(unpenalised, relative * (mean if mean > 0 else 1.0), 0.0)
+    return relative * (mean if mean > 0 else 1.0)
 
 
 def damped(factorise: Callable[[Vector, Vector], Factor], problem: Penalised, weights: Vector) -> Factor:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from tikhon.errors import InputError
-from tikhon.objective import Vector, hints_of
+from tikhon.objective import Vector, hints_of, release
 from tikhon.results import TuneResult
 from tikhon.solvers import HESSIANS, HessianMethod, prefers_gradients
 from tikhon.solvers.descent import Descent, Method
@@ -115,6 +115,7 @@ class Gradient(Tuner):
         with workers(problem.n_jobs, len(problem.pairs)) as mapper:
 
             def evaluate(theta: Vector, accuracy: float, warm: WarmStart | None) -> Evaluation:
+                release(problem.objective)  # not needed before the final fit
                 return hypergradient(
                     problem, theta, accuracy=accuracy, enough=enough, hessian=self.hessian, warm=warm, mapper=mapper
                 )

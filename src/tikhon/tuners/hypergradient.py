@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tikhon.objective import Factorable, Objective, Pair, Product, Vector, hints_of
+from tikhon.objective import Factorable, Objective, Pair, Product, Vector, hints_of, release
 from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
 from tikhon.solvers.penalised import Penalised, penalised
@@ -107,6 +107,7 @@ def _one_pair(
     problem: Problem, pair: Pair, strength: Vector, accuracy: float, solve_accuracy: float, hessian: HessianMethod,
     start: Vector | None, adjoint_start: Vector | None,
 ) -> _OnePair:  # fmt: skip
+    release(pair.holdout)
     fit_tol = max((CHEAP_FIT_GAP if prefers_factors(pair.train) else FIT_GAP) * accuracy**2, LEAST_GAP)
     fit = problem.solver.minimise(pair.train, strength, start, tol=fit_tol)
     inner = penalised(pair.train, strength)

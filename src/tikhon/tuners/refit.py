@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.groups import Groups
-from tikhon.objective import Curved, Objective, Vector, hints_of
+from tikhon.objective import Curved, Objective, Vector, hints_of, release
 from tikhon.results import TuneResult, TuneStatus
 from tikhon.solvers import prefers_factors
 from tikhon.solvers.penalised import baseline, damped, penalised
@@ -40,6 +40,9 @@ def refit(
     If the loss is not convex but has a convex bound, the bound at ``start`` is fitted; if that is a multiple of another
     objective, its factor is stored, since the strengths divided by it are those of the other.
     """
+    for pair in problem.pairs:
+        for side in (pair.train, pair.holdout):
+            release(side)
     objective = convex_bound(problem.objective, baseline(problem.objective) if start is None else start)
     multiple = hints_of(objective).multiple_of
     extras = dict(extras or {}) | ({} if multiple is None else {"loss_factor": multiple.multiplier})

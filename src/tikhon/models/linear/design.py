@@ -4,7 +4,7 @@ Weights of a model with K outputs and p columns are its K x p coefficients, row 
 are ``X W' + b``. Sparse matrices are never made dense, dense ones never copied as a whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -62,10 +62,19 @@ class Design:
     def n_stored(self) -> int:
         return int(self.X.nnz) if self.is_sparse else self.n_rows * self.n_columns
 
-    def gradient_units(self, n_outputs: int) -> Vector | None:
-        """The scale of the entries of each weight's column, 1 for intercepts; None if these do not differ widely."""
-        units = self._column_units
-        return None if units is None else np.append(np.tile(units, n_outputs), np.ones(n_outputs * self.fit_intercept))
+    def gradient_norm(self, n_outputs: int) -> Callable[[Vector], float] | None:
+        """In units of the entries of each weight's column, 1 for intercepts; None if these do not differ widely."""
+        if self._column_units is None:
+            return None
+        precisions, n_coefficients = self._column_units**-2.0, n_outputs * self.n_columns
+
+        def norm(gradient: Vector) -> float:
+            coefficients = gradient[:n_coefficients].reshape(n_outputs, -1)
+            intercepts = gradient[n_coefficients:]
+            squares = np.einsum("kj,kj,j->", coefficients, coefficients, precisions) + intercepts @ intercepts
+            return float(np.sqrt(squares))
+
+        return norm
 
     @cached_property
     def _column_units(self) -> Vector | None:
@@ -130,8 +139,13 @@ class Design:
     def adjoint_many(self, residual: Matrix) -> Vector:
         """The adjoint of ``scores_many``: (R' X, column sums of R)."""
         # A sparse X comes first, or scipy would transpose the product itself.
-        gradient = self._transpose_times(residual).T.ravel() if self.is_sparse else (residual.T @ self.X).ravel()
-        return np.append(gradient, residual.sum(axis=0)) if self.fit_intercept else gradient
+        gradient = self._transpose_times(residual).T if self.is_sparse else residual.T @ self.X
+        if not self.fit_intercept:
+            return np.ascontiguousarray(gradient).ravel()
+        out = np.empty(gradient.size + len(gradient), gradient.dtype)
+        out[: gradient.size].reshape(gradient.shape)[:] = gradient
+        residual.sum(axis=0, out=out[gradient.size :])
+        return out
 
     def by_output(self, weights: Vector, n_outputs: int) -> Matrix:
         """K x (p + 1): the weights of each output with its intercept."""

@@ -1,5 +1,6 @@
 """The hints of every linear model."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ class LinearModel(Protocol):
 
     def baseline_diagonal(self) -> Vector: ...
 
-    def gradient_units(self) -> Vector | None: ...
+    def gradient_norm(self) -> Callable[[Vector], float] | None: ...
 
     def hessian_diagonal(self, weights: Vector) -> Vector: ...
 
@@ -25,15 +26,18 @@ class LinearModel(Protocol):
 
     def row_losses(self, weights: Vector) -> Vector: ...
 
+    def release(self) -> None: ...
+
 
 def linear_hints(model: LinearModel, *, lbfgs_gap: float = np.inf) -> Hints:
     return Hints(
         baseline=model.baseline_weights,
         baseline_diagonal=model.baseline_diagonal,
-        gradient_units=model.gradient_units,
+        gradient_norm=model.gradient_norm,
         hessian_diagonal=model.hessian_diagonal,
         preconditioner=model.preconditioner,
         flat_directions=model.flat_directions,
         row_losses=model.row_losses,
+        release=model.release,
         lbfgs_gap=lbfgs_gap,
     )

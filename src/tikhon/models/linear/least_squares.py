@@ -177,8 +177,12 @@ class LeastSquares(ByExample):
     def baseline_diagonal(self) -> Vector:
         return self._alike(self._design.centred_squares(self._weight)[0])
 
-    def gradient_units(self) -> Vector | None:
-        return self._design.gradient_units(self.n_targets)
+    def release(self) -> None:
+        for cache in (self._value, self._inverse):
+            cache.forget()
+
+    def gradient_norm(self) -> Callable[[Vector], float] | None:
+        return self._design.gradient_norm(self.n_targets)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._squares

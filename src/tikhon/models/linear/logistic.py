@@ -1,5 +1,6 @@
 """Binary logistic regression."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -57,7 +58,7 @@ class Logistic(ByExample):
         return loss, gradient.copy()
 
     def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        _, losses, probability = self._point.at(weights)
+        _, losses, probability = self._point.at(weights, shared=True)
         return (self._weight @ losses).item(), self._design.adjoint(self._weight * (probability - self._target))
 
     def _scores_losses_probabilities(self, weights: Vector) -> tuple[Vector, Vector, Vector]:
@@ -101,8 +102,12 @@ class Logistic(ByExample):
     def _baseline_diagonal(self) -> Vector:
         return self._design.centred_squares(self.working_weights(self._baseline)[:, None])[0]
 
-    def gradient_units(self) -> Vector | None:
-        return self._design.gradient_units(1)
+    def release(self) -> None:
+        for cache in (self._point, self._value, self._gram):
+            cache.forget()
+
+    def gradient_norm(self) -> Callable[[Vector], float] | None:
+        return self._design.gradient_norm(1)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self.working_weights(weights)[:, None])

@@ -51,7 +51,7 @@ class NoiseIntegrated:
         return Hints(
             baseline=within.baseline_weights,
             baseline_diagonal=lambda: within.baseline_diagonal() / self.noise_variance(within.baseline_weights()),
-            gradient_units=within.gradient_units,
+            gradient_norm=within.gradient_norm,
             hessian_diagonal=self.hessian_diagonal,
             preconditioner=self.preconditioner,
             flat_directions=within.flat_directions,

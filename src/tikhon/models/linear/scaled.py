@@ -31,7 +31,7 @@ class Scaled:
         within = self.objective
         return Hints(
             baseline=within.baseline_weights,
-            gradient_units=within.gradient_units,
+            gradient_norm=within.gradient_norm,
             flat_directions=within.flat_directions,
             baseline_diagonal=lambda: self.multiplier * within.baseline_diagonal(),
             hessian_diagonal=lambda weights: self.multiplier * within.hessian_diagonal(weights),

@@ -1,5 +1,6 @@
 """Multinomial logistic regression, one row of coefficients per class."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -70,7 +71,7 @@ class Softmax(ByExample):
         return loss, gradient.copy()
 
     def _loss_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        _, losses, probability = self._point.at(weights)
+        _, losses, probability = self._point.at(weights, shared=True)
         residual = probability * self._weight[:, None]
         residual[np.arange(len(self._target)), self._target] -= self._weight
         return (self._weight @ losses).item(), self._design.adjoint_many(residual)
@@ -125,8 +126,12 @@ class Softmax(ByExample):
     def _baseline_diagonal(self) -> Vector:
         return self._design.centred_squares(self._working_weights(self._baseline))[0]
 
-    def gradient_units(self) -> Vector | None:
-        return self._design.gradient_units(self.n_classes)
+    def release(self) -> None:
+        for cache in (self._point, self._value, self._hessian):
+            cache.forget()
+
+    def gradient_norm(self) -> Callable[[Vector], float] | None:
+        return self._design.gradient_norm(self.n_classes)
 
     def hessian_diagonal(self, weights: Vector) -> Vector:
         return self._design.squares(self._working_weights(weights))
@@ -138,8 +143,11 @@ class Softmax(ByExample):
             each = self._class_factors(working_weights, strength)
         else:
             each = self._design.preconditioner(working_weights, strength)
-        by_class = strength[self._by_class].reshape(self.n_classes, -1)
-        return self._shift_apart(each, by_class[0]) if (by_class == by_class[0]).all() else each
+        K, p = self.n_classes, self._design.n_columns
+        columns, intercepts = strength[: K * p].reshape(K, p), strength[K * p :]
+        if not ((columns == columns[0]).all() and (intercepts == intercepts[:1]).all()):
+            return each
+        return self._shift_apart(each, np.concatenate([columns[0], intercepts[:1]]))
 
     @cached_property
     def _class_factors_are_cheap(self) -> bool:
