@@ -17,6 +17,7 @@ LAYERS = (
     {"harness"},
     {"experiments", "bench"},
     {"cli"},
+    {"__main__"},
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 NEVER = ({"models", "tuners"}, {"bench", "experiments"})

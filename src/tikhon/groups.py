@@ -7,7 +7,7 @@ have a *fixed* strength; the others are learned. ``expand`` (per group to per we
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,39 @@ ALL = "all"
 GroupSpec: TypeAlias = (
     str | Mapping[str, Sequence[Any]] | Callable[[str], str | None] | Sequence[Any] | NDArray[Any] | None
 )
+
+
+@dataclass(frozen=True)
+class NumberedNames(Sequence[str]):
+    """Names such as x0, x1, x2 ..., made when needed: a wide sparse table may have millions of columns.
+
+    >>> names = NumberedNames("f", 1, 3)
+    >>> list(names), names[-1], "f3" in names, "f03" in names
+    (['f1', 'f2', 'f3'], 'f3', True, False)
+    """
+
+    prefix: str
+    first: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        numbers = range(self.first, self.first + self.size)[place]
+        return f"{self.prefix}{numbers}" if isinstance(numbers, int) else [f"{self.prefix}{n}" for n in numbers]
+
+    def __contains__(self, name: object) -> bool:
+        digits = name.removeprefix(self.prefix) if isinstance(name, str) else ""
+        if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(self.first + self.size)):
+            return False
+        return self.first <= int(digits) < self.first + self.size and name == f"{self.prefix}{int(digits)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,8 @@ def test_svmlight_is_read_by_position_however_it_counts(run, sample, tmp_path, f
     dump_svmlight_file(rest, codes, str(test), zero_based=first_index == 0)
     predicted = run("predict", path, test).out.splitlines()[1:]
     loaded = tikhon.load(path)
-    del loaded.feature_names_in_
+    assert loaded.first_index_ == first_index
+    assert run("inspect", path, "--json").json["columns"] == [f"f{n}" for n in range(first_index, first_index + 5)]
     stored = np.array([[float(f"{value:.16g}") for value in row] for row in rest])
     assert predicted == [str(label) for label in loaded.predict(stored)]
 

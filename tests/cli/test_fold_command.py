@@ -275,7 +275,7 @@ def test_other_mistakes_are_refused(run, folder, fasta, known, tmp_path):
 def test_a_long_sequence_is_refused_before_any_work(run, folder, fasta, tmp_path):
     path = written(tmp_path / "long.fa", f">short\nACGU\n>long\n{'ACGU' * 5000}\n")
     refused = run("fold", "predict", path, "-m", folder.file)
-    refused.assert_refused("long.fa, line 3: long has 20,000 letters", "GB", "--longest 6000 is the limit")
+    refused.assert_refused("long.fa, line 3: long has more than 6,000 letters", "GB", "--longest 6000 is the limit")
     run("fold", "predict", fasta, "-m", folder.file, "--longest", 12).assert_refused(
         "two has 13 letters", "--longest 12"
     )

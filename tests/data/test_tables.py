@@ -161,8 +161,8 @@ def test_svmlight_agrees_with_scikit_learn(tmp_path, zero_based):
         ("1 -1:2\n", r"line 1: '-1:2': the index"),
         ("1 1:1\n\n1 3:nan\n", r"line 3: the value of column 3 is nan"),
         ("1 1:1\ninf 3:1\n", r"line 2: the target is inf"),
-        ("1 1:1\n1 2000000000:1\n", r"line 2: the largest index is 2000000000"),
-        ("1\n0\n", r"largest index is 0"),
+        ("1 1:1\n1 2000000000:1\n", r"line 2: the index 2000000000, but at most 16,777,216 columns"),
+        ("1\n0\n", r"has no index:value pairs"),
     ],
 )
 def test_bad_svmlight_is_named_by_line(tmp_path, content, message):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from tikhon import MM, ChainCRF, Grid, LogisticRegression, Ridge, RNAFolder, TuningWarning, load
-from tikhon.estimators.chain import weights as chain_weights
+from tikhon.estimators import memory as memory_module
 
 SEQUENCES = ["GGGAAAUCCC", "GCGCAAGCGC", "CCAAAAGG"]
 STRUCTURES = ["(((....)))", "((((..))))", "((....))"]
@@ -96,7 +96,7 @@ CASES = {
 @pytest.fixture
 def little_memory(monkeypatch, request):
     if request.getfixturevalue("case") is memory:
-        monkeypatch.setattr(chain_weights, "_available_memory", lambda: 1024.0)
+        monkeypatch.setattr(memory_module, "available_memory", lambda: 1024.0)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -128,9 +128,33 @@ def test_every_fit_begins_with_no_warnings():
     assert fitted(model, X, y)[0].tuning_.warnings == ()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_memory_of_tables_is_told_before_the_work(monkeypatch, n_classes):
+    monkeypatch.setattr(memory_module, "available_memory", lambda: 512.0)
+    model = LogisticRegression(tuner="mm")
+    model._on_step = lambda step: pytest.fail("the tuning began")
+    X, _ = linear()
+    expected = r"weights of 4 columns.* take about 0.0 GiB, but only 0.0 GiB are free"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TuningWarning, match=expected):
+            model.fit(X, np.arange(len(X)) % n_classes)
+
+
+def test_free_memory_includes_what_the_system_can_drop(monkeypatch, tmp_path):
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal: 100 kB\nMemFree: 10 kB\nMemAvailable: 60 kB\n")
+    monkeypatch.setattr(memory_module, "MEMINFO", told)
+    assert memory_module.available_memory() == 61440.0
+    told.write_text("MemAvailable:\n")
+    assert memory_module.available_memory() is None
+    monkeypatch.setattr(memory_module, "MEMINFO", tmp_path / "missing")
+    assert memory_module.available_memory() is None
+
+
 def test_memory_is_told_before_the_work(monkeypatch):
     """A process that runs out of memory tells nothing at its end."""
-    monkeypatch.setattr(chain_weights, "_available_memory", lambda: 1024.0)
+    monkeypatch.setattr(memory_module, "available_memory", lambda: 1024.0)
     model = ChainCRF(tuner="mm")
     model._on_step = lambda step: pytest.fail("the tuning began")
     with warnings.catch_warnings():

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 
 from tikhon.cli.bench import bench
-from tikhon.cli.console import BAD_INPUT, INTERRUPTED, complain
+from tikhon.cli.console import BAD_INPUT, INTERRUPTED, UNEXPECTED, complain
 from tikhon.cli.demo import demo
 from tikhon.cli.fit import fit
 from tikhon.cli.fold import fold
 from tikhon.cli.inspect import inspect
 from tikhon.cli.predict import predict
 from tikhon.cli.reproduce import reproduce
+from tikhon.cli.stdout import named_stdout
 from tikhon.cli.tag import tag
+from tikhon.errors import TikhonError
 
 app = typer.Typer(
     name="tikhon",
@@ -49,10 +51,21 @@ def root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with named_stdout():
+        return _run(given)
+
+
+def _run(given: Sequence[str]) -> int:
     try:
         code = app(given or ["--help"], prog_name="tikhon", standalone_mode=False)
+        sys.stdout.flush()
     except typer.Exit as stop:
         return stop.exit_code
+    except BrokenPipeError:  # of the help; commands handle their own
+        return UNEXPECTED
+    except TikhonError as error:
+        complain(str(error))
+        return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return INTERRUPTED

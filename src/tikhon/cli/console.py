@@ -65,6 +65,10 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             _trace()
             complain(_told(error))
             raise typer.Exit(BAD_INPUT) from None
+        except MemoryError:
+            _trace()
+            complain("not enough memory for this data")
+            raise typer.Exit(BAD_INPUT) from None
         except Exception as error:
             _trace()
             complain(_unexpected(error))
@@ -168,8 +172,6 @@ def _told(error: Exception) -> str:
 
 
 def _unexpected(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "not enough memory for this data"
     return f"unexpected {type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 to see where)"
 
 

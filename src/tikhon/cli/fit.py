@@ -22,10 +22,11 @@ from tikhon.cli.fitting import (
     report,
     tuning_parameters,
 )
-from tikhon.cli.options import Format, Task, TunerName, chosen_task, column_groups
+from tikhon.cli.options import Format, NoLimits, Task, TunerName, chosen_task, column_groups, reading_limits
 from tikhon.errors import InputError
 
 if TYPE_CHECKING:
+    from tikhon.data.files import ReadingLimits
     from tikhon.data.tables import Table
 
 
@@ -56,6 +57,7 @@ def fit(
     checkpoint: Checkpoint = None,
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Folds in parallel; default: all cores.")] = None,
+    no_limits: NoLimits = False,
     as_json: Json = False,
 ) -> None:
     """Learn the strengths and the weights of a linear or logistic regression, and write a model file."""
@@ -64,7 +66,7 @@ def fit(
     )  # fmt: skip
     claim_outputs([model] if checkpoint is None else [model, checkpoint], [train])
     with progress_bar() as bar:
-        table = _read(train, file_format, target, task, ignore or [], bar)
+        table = _read(train, file_format, target, task, ignore or [], bar, reading_limits(no_limits))
         chosen = chosen_task(task, table.target)
         estimator = _estimator(chosen)(
             groups=column_groups(groups, table.columns),
@@ -79,7 +81,10 @@ def fit(
     end_interrupted(estimator, model, checkpoint)
 
 
-def _read(train: Path, file_format: Format, target: str | None, task: Task, ignore: Sequence[str], bar: Bar) -> "Table":
+def _read(
+    train: Path, file_format: Format, target: str | None, task: Task, ignore: Sequence[str], bar: Bar,
+    limits: "ReadingLimits",
+) -> "Table":  # fmt: skip
     from tikhon.data.svmlight import read_svmlight
     from tikhon.data.tables import header, read_csv, shown
 
@@ -87,9 +92,11 @@ def _read(train: Path, file_format: Format, target: str | None, task: Task, igno
     if file_format.is_svmlight(train):
         if target is not None or ignore:
             raise InputError(f"{train}: svmlight files have no column names: leave out --target and --ignore")
-        return read_svmlight(train)
+        return read_svmlight(train, limits=limits)
     if target is None:
-        raise InputError(f"{train}: name the column to predict with --target; columns are {shown(header(train))}")
+        raise InputError(
+            f"{train}: name the column to predict with --target; columns are {shown(header(train, limits))}"
+        )
     bar.start(train.stat().st_size if train.is_file() else None, f"reading {train.name}")
     return read_csv(
         train,
@@ -97,6 +104,7 @@ def _read(train: Path, file_format: Format, target: str | None, task: Task, igno
         target_kind="number" if task is Task.regression else "auto",
         ignore=ignore,
         on_bytes=lambda done, _: bar.to(done, f"reading {train.name}"),
+        limits=limits,
     )
 
 
@@ -114,8 +122,10 @@ def _fitted(estimator: Any, table: "Table", task: Task, checkpoint: Path | None,
     messages = fitted(
         estimator, table.X, target, table.source, checkpoint, bar, lambda message: _with_names(message, table.columns)
     )
-    # The estimator is given an array, since names would need a data frame and so pandas or polars.
-    estimator.feature_names_in_ = np.array(table.columns, dtype=object)
+    if table.first_index is not None:
+        estimator.first_index_ = table.first_index
+    else:  # the estimator is given an array, since names would need a data frame and so pandas or polars
+        estimator.feature_names_in_ = np.array(table.columns, dtype=object)
     return messages
 
 

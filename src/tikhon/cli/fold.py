@@ -23,7 +23,7 @@ from tikhon.cli.fitting import (
     report,
     tuning_parameters,
 )
-from tikhon.cli.options import SequenceTunerName
+from tikhon.cli.options import NoLimits, SequenceTunerName, reading_limits
 from tikhon.errors import InputError
 
 fold = typer.Typer(
@@ -118,6 +118,7 @@ def predict(
     ] = None,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
+    no_limits: NoLimits = False,
     jobs: Threads = None,
 ) -> None:
     """Predict the structure of each sequence."""
@@ -125,7 +126,7 @@ def predict(
 
     from tikhon.cli import folding
     from tikhon.cli.molecules import Constraints, Molecules, files_of, warnings_about
-    from tikhon.data.files import Stdout, replacing
+    from tikhon.data.files import replacing
     from tikhon.data.rna import STDIN
     from tikhon.models.folding.prediction import in_order
     from tikhon.threads import available_cores
@@ -142,8 +143,8 @@ def predict(
         raise InputError("--constraints -: stdin is for sequences: give the name of a file")
 
     folder = folding.read_folder(model, longest=longest, least_hairpin=least_hairpin)
-    molecules: Any = Molecules(file, folder.longest)
-    known = None if constraints is None else Constraints(constraints)
+    molecules: Any = Molecules(file, folder.longest, reading_limits(no_limits))
+    known = None if constraints is None else Constraints(constraints, reading_limits(no_limits))
     drawings = []
     if plot is not None or dot_plot is not None:
         from tikhon.report.rna_drawing import dot_plot_svg, structure_svg
@@ -169,7 +170,7 @@ def predict(
             bar = stack.enter_context(
                 nullcontext(Bar(None)) if to_stdout and sys.stdout.isatty() else progress_bar()
             )  # the structures themselves show the progress
-            stdout = Stdout()
+            stdout = sys.stdout.buffer
             out: Any = stdout if to_stdout else stack.enter_context(replacing(output or STDOUT))
             table: Any = None
             if probabilities is not None:
@@ -231,6 +232,7 @@ def fit(
         Path | None, typer.Option(help="Also write the weights as a CONTRAfold parameter file.")
     ] = None,
     seed: Seed = 0,
+    no_limits: NoLimits = False,
     jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -252,7 +254,7 @@ def fit(
     )
     with progress_bar() as bar:
         bar.start(None, f"reading {train.name}")
-        molecules = with_structures(Molecules(train, longest))
+        molecules = with_structures(Molecules(train, longest, reading_limits(no_limits)))
         sequences = [given.record.sequence for given in molecules]
         structures = [given.record.structure for given in molecules]
         messages = fitted(
@@ -287,6 +289,7 @@ def evaluate(
     gamma: Gamma = 6.0,
     longest: Longest = None,
     least_hairpin: LeastHairpin = None,
+    no_limits: NoLimits = False,
     jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -307,7 +310,7 @@ def evaluate(
     found = []
     with progress_bar() as bar:
         bar.start(None, f"reading {data.name}")
-        molecules = with_structures(Molecules(data, folder.longest))
+        molecules = with_structures(Molecules(data, folder.longest, reading_limits(no_limits)))
         bar.start(sum(given.work for given in molecules), "folding")
         scored = in_order(lambda one: folding.scores(folder, request, one), molecules, jobs or available_cores())
         for given, scores in zip(molecules, scored, strict=True):

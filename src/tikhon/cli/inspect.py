@@ -17,7 +17,7 @@ def inspect(
 ) -> None:
     """Show a model's groups, strengths, norms of weights and tuning."""
     from tikhon._version import __version__
-    from tikhon.cli.loading import load_model
+    from tikhon.cli.loading import column_names_of, load_model
     from tikhon.cli.tables import (
         group_rows,
         print_groups,
@@ -34,7 +34,7 @@ def inspect(
     written_by = str(header.get("tikhon", "unknown"))
     groups, trace = group_rows(fitted), trace_rows(fitted.tuning_)
     classes = fitted.classes_.tolist() if hasattr(fitted, "classes_") else None
-    columns = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
+    columns = list(column_names_of(fitted) or ()) if hasattr(fitted, "n_features_in_") else []
     strongest = _strongest(fitted)
     n_columns, noun = _size(fitted)
     if as_json:

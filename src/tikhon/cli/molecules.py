@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tikhon.data.dot_bracket import n_crossing, partly_known_partners
+from tikhon.data.files import ReadingLimits
+from tikhon.data.pair_tables import Longest
 from tikhon.data.rna import OTHER_CODES, STDIN, Record, stream_rna
 from tikhon.errors import FileFormatError, InputError
 from tikhon.models.folding.passes import table_bytes
@@ -42,19 +44,21 @@ class Molecules:
 
     path: Path
     longest: int
+    limits: ReadingLimits
 
     def __iter__(self) -> Iterator[Given]:
         for file in files_of(self.path):
             name = "stdin" if file == STDIN else str(file)
-            for record in stream_rna(file):
-                where = f"{name}, line {record.line}: {record.name}"
-                n = len(record.sequence)
-                if n > self.longest:
-                    raise InputError(
-                        f"{where} has {n:,} letters: its tables would take {table_bytes(n) / 1e9:.1f} GB; "
-                        f"--longest {self.longest} is the limit: leave it out, or raise --longest if memory allows"
-                    )
-                yield Given(where, record)
+            for record in stream_rna(file, longest=self._limit, limits=self.limits):
+                yield Given(f"{name}, line {record.line}: {record.name}", record)
+
+    @property
+    def _limit(self) -> Longest:
+        advice = (
+            f"its tables would take more than {table_bytes(self.longest) / 1e9:.1f} GB; --longest {self.longest} is the limit: "
+            "leave it out, or raise --longest if memory allows"
+        )
+        return Longest(self.longest, advice)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -104,11 +108,11 @@ def crossing_pairs(molecules: Iterable[Given]) -> int:
 class Constraints:
     """Known parts of structures, matched by name if the file has names, else in the order of the molecules."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: ReadingLimits) -> None:
         self.path = path
         self.given = [
             Given(f"{path}, line {record.line}: {record.name}", record)
-            for record in stream_rna(path, needs_sequence=False)
+            for record in stream_rna(path, needs_sequence=False, limits=limits)
         ]
         self.crossing = crossing_pairs(self.given)
         self.in_order = all(given.record.name == f"sequence {n}" for n, given in enumerate(self.given, 1))

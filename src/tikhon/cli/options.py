@@ -4,14 +4,27 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tikhon.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tikhon.data.files import ReadingLimits
+
 MOST_CLASSES = 20  # whole numbers with more distinct values than this are treated as quantities
+
+
+NoLimits = Annotated[bool, typer.Option("--no-limits", help="Read lines, gzip files and column numbers of any size.")]
+
+
+def reading_limits(no_limits: bool) -> "ReadingLimits":
+    from tikhon.data.files import LIMITS, NO_LIMITS
+
+    return NO_LIMITS if no_limits else LIMITS
 
 
 class Task(StrEnum):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tikhon.cli.console import guarded, progress_bar, refuse_overwriting, write_json
-from tikhon.cli.options import Format
+from tikhon.cli.options import Format, NoLimits, reading_limits
 from tikhon.errors import InputError
 
 
@@ -21,6 +21,7 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="The csv file to write; - or nothing for stdout.")
     ] = None,
     file_format: Annotated[Format, typer.Option("--format", help="Format of DATA; auto: by its suffix.")] = Format.auto,
+    no_limits: NoLimits = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of csv or text.")] = False,
 ) -> None:
     """Predict each row of a table; columns unknown to the model are ignored."""
@@ -42,7 +43,13 @@ def predict(
         raise InputError(f"{model}: is a regression model; --proba needs a classifier")
     with progress_bar() as bar:
         bar.start(data.stat().st_size if data.is_file() else None, f"reading {data.name}")
-        table = read_for(fitted, data, file_format, lambda done, _: bar.to(done, f"reading {data.name}"))
+        table = read_for(
+            fitted,
+            data,
+            file_format,
+            lambda done, _: bar.to(done, f"reading {data.name}"),
+            limits=reading_limits(no_limits),
+        )
     columns = _predictions(fitted, table.X, proba)
     if destination is not None:
         with replacing(destination) as file:

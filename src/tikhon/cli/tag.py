@@ -1,5 +1,6 @@
 """``tikhon tag``: label sequences, from column files to a model and back."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from tikhon.cli.fitting import (
     end_interrupted,
     tuning_parameters,
 )
-from tikhon.cli.options import SequenceTunerName
+from tikhon.cli.options import NoLimits, SequenceTunerName, reading_limits
 from tikhon.errors import InputError
 
 tag = typer.Typer(
@@ -73,6 +74,7 @@ def fit(
     validation_fraction: HeldOut = None,
     checkpoint: Checkpoint = None,
     seed: Seed = 0,
+    no_limits: NoLimits = False,
     jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +97,7 @@ def fit(
         **tuning,
     )
     with progress_bar() as bar:
-        sentences = read_labelled(train, bar)
+        sentences = read_labelled(train, bar, reading_limits(no_limits))
         maker = recipe(template, features.value, len(sentences[0].columns) - 1)
         messages = fitted_tagger(estimator, sentences, maker, train, checkpoint, bar)
     estimator.save(model)
@@ -114,22 +116,23 @@ def predict(
     probability: Annotated[
         bool, typer.Option("--probability", help="Also write the probability of each predicted label.")
     ] = False,
+    no_limits: NoLimits = False,
     jobs: Threads = None,
 ) -> None:
     """Add a column with the predicted label to each token."""
     from tikhon.cli.tagging import load_tagger, predictions, read_for_tagger, write_columns
-    from tikhon.data.files import Stdout, replacing
+    from tikhon.data.files import replacing
 
     destination = None if output is None or str(output) == "-" else output
     if destination is not None:
         claim_outputs([destination], [model, data])
     tagger, maker = load_tagger(model, jobs)
     with progress_bar() as bar:
-        sentences = read_for_tagger(data, maker, bar)
+        sentences = read_for_tagger(data, maker, bar, reading_limits(no_limits))
         bar.start(None, "labelling")
         columns = predictions(tagger, maker, sentences, probability=probability)
     if destination is None:
-        write_columns(Stdout(), sentences, columns)
+        write_columns(sys.stdout.buffer, sentences, columns)
     else:
         with replacing(destination) as file:
             write_columns(file, sentences, columns)
@@ -141,6 +144,7 @@ def predict(
 def evaluate(
     model: Model,
     data: Annotated[Path, typer.Argument(help="Columns as in training, with labels; also gzipped.")],
+    no_limits: NoLimits = False,
     jobs: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -151,7 +155,7 @@ def evaluate(
 
     tagger, maker = load_tagger(model, jobs)
     with progress_bar() as bar:
-        sentences = read_for_tagger(data, maker, bar, labelled=True)
+        sentences = read_for_tagger(data, maker, bar, reading_limits(no_limits), labelled=True)
         bar.start(None, "labelling")
         (predicted,) = predictions(tagger, maker, sentences)
     truth = [sentence.columns[maker.n_columns] for sentence in sentences]

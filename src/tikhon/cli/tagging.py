@@ -9,24 +9,24 @@ from tikhon.cli.fitting import fitted, report
 from tikhon.cli.loading import load_model
 from tikhon.data.chunk_scores import ChunkCounts, ChunkScores
 from tikhon.data.conll import Sentence, read_conll
-from tikhon.data.files import Stdout
+from tikhon.data.files import ReadingLimits
 from tikhon.data.token_windows import FeatureMaker, read_template, window_features
 from tikhon.errors import FileFormatError, InputError
 
 MANY = 1000  # sentences whose features are in memory at a time during prediction
 
 
-def read_labelled(path: Path, bar: Bar) -> list[Sentence]:
+def read_labelled(path: Path, bar: Bar, limits: ReadingLimits) -> list[Sentence]:
     """Sentences of at least two columns, the last one being the label."""
-    sentences = _read(path, bar)
+    sentences = _read(path, bar, limits)
     if len(sentences[0].columns) < 2:
         raise FileFormatError(f"{path}, line {sentences[0].line}: has 1 column: a line needs a word and, last, a label")
     return sentences
 
 
-def _read(path: Path, bar: Bar) -> list[Sentence]:
+def _read(path: Path, bar: Bar, limits: ReadingLimits) -> list[Sentence]:
     bar.start(path.stat().st_size if path.is_file() else None, f"reading {path.name}")
-    return read_conll(path, on_bytes=lambda done, _: bar.to(done, f"reading {path.name}"))
+    return read_conll(path, on_bytes=lambda done, _: bar.to(done, f"reading {path.name}"), limits=limits)
 
 
 def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker:
@@ -85,9 +85,11 @@ def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
         raise FileFormatError(f"{path}: {error}") from None
 
 
-def read_for_tagger(path: Path, maker: FeatureMaker, bar: Bar, *, labelled: bool = False) -> list[Sentence]:
+def read_for_tagger(
+    path: Path, maker: FeatureMaker, bar: Bar, limits: ReadingLimits, *, labelled: bool = False
+) -> list[Sentence]:
     """Sentences with the columns that the model needs, and with labels if ``labelled``."""
-    sentences = _read(path, bar)
+    sentences = _read(path, bar, limits)
     found, needed = len(sentences[0].columns), maker.n_columns + labelled
     if found < needed:
         what = "columns and, after them, the label" if labelled else "columns"
@@ -112,9 +114,7 @@ def predictions(
     return [labels, shares] if probability else [labels]
 
 
-def write_columns(
-    file: IO[bytes] | Stdout, sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]
-) -> None:
+def write_columns(file: IO[bytes], sentences: Sequence[Sentence], columns: Sequence[Sequence[Sequence[str]]]) -> None:
     """Write the sentences with additional columns, separated by tabs."""
     for i, sentence in enumerate(sentences):
         added = [column[i] for column in columns]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tikhon.data.files import OnBytes, reading
+from tikhon.data.files import LIMITS, OnBytes, ReadingLimits, reading
 from tikhon.errors import FileFormatError
 
 DOCUMENT = "-DOCSTART-"  # lines of CoNLL-2003 that separate documents; they are not tokens
@@ -21,21 +21,22 @@ class Sentence:
         return len(self.columns[0])
 
 
-def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]:
+def read_conll(path: Path, *, on_bytes: OnBytes | None = None, limits: ReadingLimits = LIMITS) -> list[Sentence]:
     """All sentences of a file, which may be gzipped. All tokens must have the same number of columns.
 
     Columns are separated by tabs if a line has any, else by runs of white space.
     """
     sentences: list[Sentence] = []
-    rows: list[list[str]] = []
+    columns: list[list[str]] = []  # of the sentence; a list for each token would keep the garbage collector busy
     width, first_line, line_number = 0, 0, 0
 
     def close() -> None:
-        if rows:
-            sentences.append(Sentence(tuple(zip(*rows, strict=True)), first_line))
-            rows.clear()
+        if columns and columns[0]:
+            sentences.append(Sentence(tuple(map(tuple, columns)), first_line))
+            for column in columns:
+                column.clear()
 
-    with reading(path) as (content, raw):
+    with reading(path, limits) as (content, raw):
         size = path.stat().st_size
         for line_number, encoded in enumerate(content, start=1):
             if on_bytes is not None and line_number % REPORT_EVERY == 0:
@@ -55,14 +56,16 @@ def read_conll(path: Path, *, on_bytes: OnBytes | None = None) -> list[Sentence]
                 continue
             if width == 0:
                 width = len(row)
+                columns += ([] for _ in row)
             if len(row) != width:
                 raise FileFormatError(
                     f"{path}, line {line_number}: has {_columns(len(row))}, but the lines before have {width}: each token "
                     "needs all columns, separated by tabs or spaces"
                 )
-            if not rows:
+            if not columns[0]:
                 first_line = line_number
-            rows.append(row)
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
     close()
     if not sentences:
         raise FileFormatError(f"{path}: holds no tokens")

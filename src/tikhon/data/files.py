@@ -1,24 +1,44 @@
 """Opening and replacing files: gzip is detected by its first bytes, and each kind of failure has a clear error."""
 
+import glob
 import gzip
+import io
+import math
 import os
+import re
 import secrets
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 from tikhon.errors import FileFormatError, InputError
 
 OnBytes: TypeAlias = Callable[[int, int], None]  # bytes read so far, bytes in the file
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_BUFFER = 2**16
+_PART = re.compile(r"[0-9a-f]{12}\.part")
+
+
+@dataclass(frozen=True)
+class ReadingLimits:
+    """How much memory a file may ask for, so that a damaged or hostile one is refused while it is read."""
+
+    line_bytes: float = 2**26
+    expansion: float = 100.0  # unpacked bytes per packed byte; text is seldom packed more than twentyfold
+    always_unpacked: float = 2**28  # bytes that are unpacked whatever the ratio
+    columns: float = 2**24
+
+
+LIMITS, NO_LIMITS = ReadingLimits(), ReadingLimits(math.inf, math.inf, math.inf, math.inf)
+LIFTED = "if the file is right, lift the limit with --no-limits"
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def reading(path: Path, limits: ReadingLimits = LIMITS) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The file's content, decompressed if gzipped, and the file itself (its position shows the progress of reading)."""
     try:
         if not path.exists():
@@ -28,11 +48,44 @@ def reading(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         with path.open("rb") as raw:
             zipped = raw.read(2) == _GZIP_MAGIC
             raw.seek(0)
-            yield (cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw), raw
+            yield limited(raw, str(path), zipped=zipped, size=os.fstat(raw.fileno()).st_size, limits=limits), raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FileFormatError(f"{path}: the gzip file is truncated or damaged ({_first_line(error)})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_cause(error)})") from None
+
+
+def limited(raw: IO[bytes], source: str, *, zipped: bool, size: float, limits: ReadingLimits) -> IO[bytes]:
+    """The content of a stream of ``size`` bytes; it raises an InputError where the content exceeds the limits."""
+    content = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if zipped else raw
+    unpacked = max(limits.always_unpacked, limits.expansion * size) if zipped else math.inf
+    return cast(IO[bytes], io.BufferedReader(_Limited(content, source, unpacked, limits.line_bytes), _BUFFER))
+
+
+class _Limited(io.RawIOBase):
+    """Counts bytes and the length of lines as they are read."""
+
+    def __init__(self, content: IO[bytes], source: str, most_bytes: float, most_of_line: float) -> None:
+        self._content, self._source, self._most, self._most_of_line = content, source, most_bytes, most_of_line
+        self._read, self._of_line, self._line = 0, 0, 1
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block: bytes = self._content.read1(len(buffer))  # type: ignore[attr-defined]  # does not wait for more
+        buffer[: len(block)] = block
+        self._read += len(block)
+        if self._read > self._most:
+            raise InputError(f"{self._source}: the gzip file unpacks to more than {self._most:,.0f} bytes; {LIFTED}")
+        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        first = min((place for place in (block.find(b"\n"), block.find(b"\r")) if place >= 0), default=len(block))
+        if self._of_line + first > self._most_of_line:
+            line = f"line {self._line}" if self._line else "a line"
+            raise InputError(f"{self._source}: {line} has more than {self._most_of_line:,.0f} bytes; {LIFTED}")
+        self._of_line = len(block) - end - 1 if end >= 0 else self._of_line + len(block)
+        self._line += block.count(b"\n")
+        return len(block)
 
 
 def check_writable(path: Path) -> None:
@@ -56,14 +109,15 @@ def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
     path = Path(path)
     check_writable(path)
     if path.exists() and not path.is_file():
-        with _named(path, "cannot be written"), path.open("wb") as device:
+        with naming_errors(path, "cannot be written"), path.open("wb") as device:
             yield device
         return
     path = Path(os.path.realpath(path))  # through a symbolic link, not in its place
+    _remove_abandoned(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        with _named(path, "cannot be written", "; any existing file is unchanged"):
-            with beside.open("wb") as raw:
+        with naming_errors(path, "cannot be written", "; any existing file is unchanged"):
+            with _opened(beside) as raw:
                 if zipped and path.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
                         yield cast(IO[bytes], packed)
@@ -78,32 +132,8 @@ def replacing(path: str | Path, *, zipped: bool = True) -> Iterator[IO[bytes]]:
             beside.unlink()
 
 
-class Stdout:
-    """Standard output in bytes; errors name it as stdout."""
-
-    def write(self, data: bytes) -> int:
-        with self._checked():
-            sys.stdout.flush()
-            return sys.stdout.buffer.write(data)
-
-    def flush(self) -> None:
-        with self._checked():
-            sys.stdout.buffer.flush()
-
-    @contextmanager
-    def _checked(self) -> Iterator[None]:
-        try:
-            with _named("stdout", "cannot be written"):
-                yield
-        except InputError:
-            # Discard what is still buffered: the interpreter's final flush must not raise again.
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise
-
-
 @contextmanager
-def _named(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
+def naming_errors(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
     """Turn system errors into ``InputError`` with the file's name, except broken pipes, which the printing code handles."""
     try:
         yield
@@ -111,6 +141,36 @@ def _named(what: Path | str, wrong: str, more: str = "") -> Iterator[None]:
         raise
     except OSError as error:
         raise InputError(f"{what}: {wrong} ({_cause(error)}){more}") from None
+
+
+def _opened(beside: Path) -> IO[bytes]:
+    """A new file that is locked for as long as it is open, so that no other process takes it for abandoned."""
+    while True:
+        file = beside.open("wb")
+        if not _lock(file) or os.fstat(file.fileno()).st_nlink > 0:
+            return file
+        file.close()  # removed by another process before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the unfinished files that killed processes have left beside a file: those that nobody locks."""
+    for abandoned in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), abandoned.open("rb") as file:
+            if _PART.fullmatch(abandoned.name.removeprefix(f".{path.name}.")) and _lock(file):
+                abandoned.unlink()
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Whether this process now holds the lock of the file; never where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _flush_folder(folder: Path) -> None:

@@ -6,6 +6,7 @@ start from 1; a partner of 0 means unpaired, -1 unknown. A file can have several
 lines that are not rows (comments, empty lines).
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.data.dot_bracket import CLOSE, CROSSING, OPEN, UNKNOWN, UNKNOWN_PARTNER, UNPAIRED
-from tikhon.errors import FileFormatError
+from tikhon.errors import FileFormatError, InputError
 
 Lines = Iterable[tuple[int, str]]  # with their numbers
 Partners = NDArray[np.int64]
@@ -25,6 +26,21 @@ _CT_ROW = re.compile(r"\s*[0-9]+\s+[A-Za-z](\s+-?[0-9]+){4,}\s*")
 _BEGINS_WITH_NUMBER = re.compile(r"\s*-?[0-9]")
 NAME_LINE = re.compile(r"#?\s*(?:file)?name:\s*(\S+)\s*(.*)", re.IGNORECASE)
 _ENERGY = re.compile(r"^(?:energy|dg)\s*=\s*\S+\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The most letters of a molecule, and what to do about longer ones, which are refused while they are read."""
+
+    letters: float = math.inf
+    advice: str = ""
+
+    def check(self, n_letters: int, where: str) -> None:
+        if n_letters > self.letters:
+            raise InputError(f"{where} has more than {self.letters:,} letters: {self.advice}")
+
+
+ANY_LENGTH = Longest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +61,15 @@ def kind_of_row(line: str) -> str | None:
     return "ct" if _CT_ROW.fullmatch(line) else None
 
 
-def read_bpseq(lines: Lines, source: str) -> Iterator[PairTable]:
+def read_bpseq(lines: Lines, source: str, longest: Longest = ANY_LENGTH) -> Iterator[PairTable]:
     """The structures of a bpseq file; ``source`` names it in messages."""
-    rows = _Rows(source)
+    rows = _Rows(source, longest)
     name, about = "", ""
     for number, line in lines:
         if not _BEGINS_WITH_NUMBER.match(line):  # a comment, a line of the header, or nothing
             if rows.letters:
                 yield rows.finished(name, about)
-                rows, name, about = _Rows(source), "", ""
+                rows, name, about = _Rows(source, longest), "", ""
             if not name and (said := NAME_LINE.match(line.strip())):
                 name, about = said[1], said[2]
             continue
@@ -68,9 +84,9 @@ def read_bpseq(lines: Lines, source: str) -> Iterator[PairTable]:
         yield rows.finished(name, about)
 
 
-def read_ct(lines: Lines, source: str) -> Iterator[PairTable]:
+def read_ct(lines: Lines, source: str, longest: Longest = ANY_LENGTH) -> Iterator[PairTable]:
     """The structures of a ct file; ``source`` names it in messages."""
-    rows, wanted, title = _Rows(source), 0, ""
+    rows, wanted, title = _Rows(source, longest), 0, ""
     for number, line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -91,7 +107,7 @@ def read_ct(lines: Lines, source: str) -> Iterator[PairTable]:
         if len(rows.letters) == wanted:
             name, _, about = title.partition(" ")
             yield rows.finished(name, about.strip())
-            rows, wanted, title = _Rows(source), 0, ""
+            rows, wanted, title = _Rows(source, longest), 0, ""
     if wanted:
         raise FileFormatError(
             f"{source}: the last structure should have {wanted} letters, but has {len(rows.letters)}: the file is truncated"
@@ -101,8 +117,8 @@ def read_ct(lines: Lines, source: str) -> Iterator[PairTable]:
 class _Rows:
     """The rows of one structure, added one by one."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, longest: Longest) -> None:
+        self.source, self._longest = source, longest
         self.letters: list[str] = []
         self.partners: list[int] = []
         self.lines: list[int] = []
@@ -115,6 +131,7 @@ class _Rows:
             )
         if len(letter) != 1 or not letter.isalpha():
             raise FileFormatError(f"{where}: {letter!r} is not a letter: write A, C, G, U (or T), or N")
+        self._longest.check(expected, f"{where}: the structure")
         self.letters.append(letter)
         self.partners.append(_whole(partner, f"{where}: the partner"))
         self.lines.append(line)

@@ -15,11 +15,21 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from tikhon.data.dot_bracket import STRUCTURE_MARKS
-from tikhon.data.files import reading
-from tikhon.data.pair_tables import NAME_LINE, Lines, PairTable, brackets_of, kind_of_row, read_bpseq, read_ct
+from tikhon.data.files import LIMITS, ReadingLimits, limited, reading
+from tikhon.data.pair_tables import (
+    ANY_LENGTH,
+    NAME_LINE,
+    Lines,
+    Longest,
+    PairTable,
+    brackets_of,
+    kind_of_row,
+    read_bpseq,
+    read_ct,
+)
 from tikhon.errors import FileFormatError, InputError
 
 STDIN = Path("-")
@@ -29,6 +39,7 @@ _LETTERS = NUCLEOTIDES | OTHER_CODES
 _ENERGY = re.compile(r"\s+\(\s*-?[0-9]+(\.[0-9]+)?\)$")  # after a structure, as written by other programs
 _TABLE_ENDING = re.compile(r"\.(bpseq|ct)(\.gz)?$", re.IGNORECASE)
 _GZIP_MAGIC = b"\x1f\x8b"
+MOST_UNTOLD = 10_000  # empty lines and comments at the beginning, from which the format cannot be told
 
 PRETRAINED = Path(__file__).with_name("rna_pretrained.safetensors")  # made by tools/pack_rna_model.py
 FILES = {
@@ -55,21 +66,29 @@ def read_rna(path: Path) -> list[Record]:
     return list(stream_rna(path, any_letter=True))
 
 
-def stream_rna(path: Path, *, any_letter: bool = False, needs_sequence: bool = True) -> Iterator[Record]:
+def stream_rna(
+    path: Path,
+    *,
+    any_letter: bool = False,
+    needs_sequence: bool = True,
+    longest: Longest = ANY_LENGTH,
+    limits: ReadingLimits = LIMITS,
+) -> Iterator[Record]:
     """The records of a file, or of stdin for ``-``, as they are read.
 
     Letters that are not nucleotide codes are refused unless ``any_letter``. Without ``needs_sequence`` a record may consist
     of a structure only.
     """
     source = "stdin" if path == STDIN else str(path)
-    with _stdin() if path == STDIN else reading(path) as (content, _), closing(_decoded(content, source)) as lines:
+    opened = _stdin(limits) if path == STDIN else reading(path, limits)
+    with opened as (content, _), closing(_decoded(content, source)) as lines:
         seen, kind = _kind(lines)
         every = chain(seen, lines)
         kind = kind or _kind_by_name(path)
         if kind in (None, "plain"):
-            found = records(every, source, any_letter=any_letter, needs_sequence=needs_sequence)
+            found = records(every, source, any_letter=any_letter, needs_sequence=needs_sequence, longest=longest)
         else:
-            tables = (read_bpseq if kind == "bpseq" else read_ct)(every, source)
+            tables = (read_bpseq if kind == "bpseq" else read_ct)(every, source, longest)
             found = _records_of_tables(tables, source, any_letter=any_letter)
         first = next(found, None)
         if first is None:
@@ -78,9 +97,16 @@ def stream_rna(path: Path, *, any_letter: bool = False, needs_sequence: bool = T
         yield from found
 
 
-def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequence: bool = True) -> Iterator[Record]:
+def records(
+    lines: Lines,
+    source: str,
+    *,
+    any_letter: bool = False,
+    needs_sequence: bool = True,
+    longest: Longest = ANY_LENGTH,
+) -> Iterator[Record]:
     """Records of lines with their numbers, in FASTA or plain; ``source`` names them in messages."""
-    header, sequence, structure = None, "", ""
+    header, sequence, structure = None, _Text(), _Text()
     begun, count, first_line = False, 0, 0
 
     def name() -> str:
@@ -95,7 +121,7 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
                 f"{where}: {name()} has {len(sequence)} letters, but its structure has {len(structure)}: they must match"
             )
         about = " ".join(header.split()[1:]) if header else ""
-        return Record(name(), about, sequence, structure or None, first_line)
+        return Record(name(), about, str(sequence), str(structure) or None, first_line)
 
     for number, raw in lines:
         line = raw.strip()
@@ -106,16 +132,17 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
         is_header = line.startswith(">")
         is_structure = not is_header and not STRUCTURE_MARKS.isdisjoint(line)
         # Without headers a structure that is complete, or has no sequence, is not continued.
-        is_next = not is_structure or (bool(structure) and len(structure) >= len(sequence))
+        is_next = not is_structure or 0 < len(structure) >= len(sequence)
         if begun and (is_header or (header is None and is_next)):
             yield finished()
-            header, sequence, structure, begun = None, "", "", False
+            header, sequence, structure, begun = None, _Text(), _Text(), False
         if not begun:
             begun, count, first_line = True, count + 1, number
         if is_header:
             header = line[1:].strip()
         elif is_structure:
-            structure += _ENERGY.sub("", line)
+            structure.add(_ENERGY.sub("", line))
+            longest.check(len(structure), f"{source}, line {first_line}: the structure of {name()}")
         elif structure:
             raise FileFormatError(
                 f"{source}, line {number}: {name()} continues after its structure: {line[:30]!r}; begin a new record with '>'"
@@ -124,9 +151,28 @@ def records(lines: Lines, source: str, *, any_letter: bool = False, needs_sequen
             letters = "".join(line.split())
             if not any_letter:
                 _check_letters(letters, f"{source}, line {number}: {name()}", len(sequence))
-            sequence += letters
+            sequence.add(letters)
+            longest.check(len(sequence), f"{source}, line {first_line}: {name()}")
     if begun:
         yield finished()
+
+
+class _Text:
+    """A text put together from many lines, in linear time."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+
+    def add(self, part: str) -> None:
+        self._parts.append(part)
+        self._length += len(part)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
 
 
 def _records_of_tables(tables: Iterable[PairTable], source: str, *, any_letter: bool) -> Iterator[Record]:
@@ -158,6 +204,8 @@ def _kind(lines: Lines) -> tuple[list[tuple[int, str]], str | None]:
     seen = []
     for number, line in lines:
         seen.append((number, line))
+        if len(seen) > MOST_UNTOLD:
+            return seen, "plain"
         kind, text = kind_of_row(line), line.strip()
         if kind is not None:
             return seen, kind
@@ -188,13 +236,13 @@ def _decoded(content: IO[bytes], source: str) -> Generator[tuple[int, str], None
 
 
 @contextmanager
-def _stdin() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _stdin(limits: ReadingLimits) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """As ``reading`` for a file."""
     raw: Any = sys.stdin.buffer
     peekable = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
     zipped = peekable.peek(2)[:2] == _GZIP_MAGIC
     try:
-        yield (cast(IO[bytes], gzip.GzipFile(fileobj=peekable)) if zipped else peekable), peekable
+        yield limited(peekable, "stdin", zipped=zipped, size=0, limits=limits), peekable
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FileFormatError(f"stdin: the gzip data are truncated or damaged ({error})") from None
 

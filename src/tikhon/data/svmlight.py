@@ -11,21 +11,26 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.data.files import reading
+from tikhon.data.files import LIFTED, LIMITS, ReadingLimits, reading
 from tikhon.data.tables import Table
 from tikhon.errors import InputError
+from tikhon.groups import NumberedNames
 
-_MOST_COLUMNS = 2**27  # weights of that many columns take gigabytes: a larger index must be a mistake
+_MOST_DIGITS = 10  # of an index below 2^31
 
 
-def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int | None = None) -> Table:
+def read_svmlight(
+    path: Path, *, n_features: int | None = None, first_index: int | None = None, limits: ReadingLimits = LIMITS
+) -> Table:
     """Read a file; at prediction time the model gives the number of columns and the number of the first one."""
     from scipy import sparse
     from sklearn.datasets import load_svmlight_file
 
-    with reading(path) as (content, _):
+    with reading(path, limits) as (content, _):
         try:
             X, y = load_svmlight_file(content, dtype=np.float64, zero_based=True)
+        except InputError:  # of the limits
+            raise
         except (ValueError, OverflowError, MemoryError, UnicodeDecodeError) as error:
             raise _explained(path, error) from None
     if X.shape[0] == 0:
@@ -42,12 +47,16 @@ def read_svmlight(path: Path, *, n_features: int | None = None, first_index: int
             f"{_place_of_index(path, X, highest)}: the index {highest}, but the model has {n_features} columns, "
             f"{first} to {n_features - 1 + first}"
         )
-    if n_features is None and not 0 < width <= _MOST_COLUMNS:
-        where = _place_of_index(path, X, highest) if X.nnz else str(path)
-        raise InputError(f"{where}: the largest index is {highest}; from {first} to {_MOST_COLUMNS} is allowed")
+    if n_features is None and width > limits.columns:
+        raise InputError(
+            f"{_place_of_index(path, X, highest)}: the index {highest}, but at most {limits.columns:,.0f} columns are allowed: "
+            f"weights for all of them are made, used or not; {LIFTED}"
+        )
+    if n_features is None and width < 1:
+        raise InputError(f"{path}: has no index:value pairs; write the features of each row as index:value")
     width = width if n_features is None else n_features
     shifted = sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
-    columns = tuple(f"f{number}" for number in range(first, first + width))
+    columns = NumberedNames("f", first, width)
     return Table(source=str(path), X=shifted, columns=columns, target=_whole(y), first_index=first)
 
 
@@ -111,13 +120,14 @@ def _fault_of(fields: Sequence[bytes]) -> str | None:
             continue
         if not name.isdigit():
             return f"{_text(field)}: the index is not a whole number, 0 or larger"
-        if int(name) >= 2**31:
+        digits = name.lstrip(b"0") or b"0"  # Python refuses to convert thousands of digits, zeros included
+        if len(digits) > _MOST_DIGITS or int(digits) >= 2**31:
             return f"{_text(field)}: the index is too large"
         if not _is_number(value):
             return f"{_text(field)}: the value is text, but a number is needed"
-        if int(name) <= last:
+        if int(digits) <= last:
             return f"{_text(field)}: indices must increase, but {last} comes before it"
-        last = int(name)
+        last = int(digits)
     return None
 
 

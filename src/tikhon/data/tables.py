@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tikhon.data.files import OnBytes, reading
+from tikhon.data.files import LIFTED, LIMITS, OnBytes, ReadingLimits, reading
 from tikhon.errors import InputError
 
 TargetKind: TypeAlias = Literal["auto", "number"]
@@ -28,6 +28,7 @@ CSV_SUFFIXES = (".csv", ".tsv")
 SVMLIGHT_SUFFIXES = (".svm", ".svmlight", ".libsvm", ".txt")
 _DELIMITERS = ",;\t"
 _CELLS_PER_BLOCK = 200_000
+MOST_COMPARED = 5_000  # column names that a misspelt one is compared with: each takes some microseconds
 _LONGEST_FIELD = 2**24  # characters; the csv module's default, 131072, is too short for ignored text columns
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
@@ -39,9 +40,9 @@ class Table:
 
     source: str
     X: Any  # float64: an array from csv, scipy.sparse CSR from svmlight
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     target: NDArray[Any] | None = None  # float64, int64, or text as an object array of str
-    first_index: int = 0  # svmlight: the number of the first column in the file, 0 or 1
+    first_index: int | None = None  # svmlight: the number of the first column in the file, 0 or 1
 
     @property
     def n_rows(self) -> int:
@@ -67,17 +68,19 @@ def read_csv(
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     on_bytes: OnBytes | None = None,
+    limits: ReadingLimits = LIMITS,
 ) -> Table:
     """Read the given columns, in that order, or all except the target and those to ignore."""
-    with reading(path) as (content, raw), _as_text(content, path) as text:
+    with reading(path, limits) as (content, raw), _as_text(content, path) as text:
         report = _reporter(raw, path.stat().st_size, on_bytes)
-        return _read(text, str(path), target, target_kind, columns, ignore, report)
+        records = _Records(text, str(path), limits.line_bytes)
+        return _read(records, str(path), target, target_kind, columns, ignore, report)
 
 
-def header(path: Path) -> tuple[str, ...]:
+def header(path: Path, limits: ReadingLimits = LIMITS) -> tuple[str, ...]:
     """The column names of a csv file."""
-    with reading(path) as (content, _), _as_text(content, path) as text:
-        return _Records(text, str(path)).names
+    with reading(path, limits) as (content, _), _as_text(content, path) as text:
+        return _Records(text, str(path), limits.line_bytes).names
 
 
 def write_csv(stream: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
@@ -101,8 +104,9 @@ def shown(names: Sequence[str], most: int = 8) -> str:
 class _Records:
     """The records of a csv text with the line at which each starts."""
 
-    def __init__(self, text: IO[str], source: str) -> None:
-        self.source = source
+    def __init__(self, text: IO[str], source: str, longest: float) -> None:
+        self.source, self._longest = source, longest
+        self._length = 0  # of the current record, as far as it was read
         self.underscores = False  # seen since last reset: unlike int() and float(), we do not read 1_000 as a number
         first, self._blank = text.readline(), 0
         while first and not first.strip():  # blank lines before the header
@@ -116,21 +120,27 @@ class _Records:
     def _lines(self, first: str, text: IO[str]) -> Iterator[str]:
         yield first
         for line in text:
+            self._length += len(line)
+            if self._length > self._longest:  # in quotes a record may span lines
+                raise InputError(
+                    f"{self.source}, line {self._line}: a row has more than {self._longest:,.0f} characters; {LIFTED}"
+                )
             if "_" in line:
                 self.underscores = True
             yield line
 
     def _header(self) -> tuple[str, ...]:
         names = [name.strip() for name in self._next() or []]
+        places: dict[str, int] = {}
         for place, name in enumerate(names):
             if not name:
                 raise InputError(
                     f"{self.source}, line {self._blank + 1}: column {place + 1} of {len(names)} has no name; name it or "
                     "leave it out (pandas: to_csv(..., index=False))"
                 )
-            if name in names[:place]:
+            if places.setdefault(name, place) != place:
                 raise InputError(
-                    f"{self.source}, line {self._blank + 1}: the name {name!r} is used for columns {names.index(name) + 1} and "
+                    f"{self.source}, line {self._blank + 1}: the name {name!r} is used for columns {places[name] + 1} and "
                     f"{place + 1}; names must differ"
                 )
         return tuple(names)
@@ -155,6 +165,7 @@ class _Records:
         start = self._line + 1
         try:
             for row in reader:
+                self._length = 0
                 if len(row) == width:
                     rows.append(row)
                     lines.append(start)
@@ -174,7 +185,7 @@ class _Records:
 
 
 def _read(
-    text: IO[str],
+    records: _Records,
     source: str,
     target: str | None,
     target_kind: TargetKind,
@@ -182,21 +193,21 @@ def _read(
     ignore: Sequence[str],
     report: Callable[[], None],
 ) -> Table:
-    records = _Records(text, source)
-    if target is not None and target not in records.names:
+    place = {name: position for position, name in enumerate(records.names)}
+    if target is not None and target not in place:
         raise _missing(source, "target column", [target], records.names)
-    unknown = [name for name in ignore if name not in records.names]
+    unknown = [name for name in ignore if name not in place]
     if unknown:
         raise _missing(source, "column to ignore", unknown, records.names)
-    wanted = tuple(n for n in records.names if n != target and n not in ignore) if columns is None else tuple(columns)
-    missing = [name for name in wanted if name not in records.names]
+    left_out = {*ignore, target}
+    wanted = tuple(name for name in records.names if name not in left_out) if columns is None else tuple(columns)
+    missing = [name for name in wanted if name not in place]
     if missing:
         raise _missing(source, "column", missing, records.names)
     if not wanted:
         raise InputError(
             f"{source}: no feature columns are left besides the target; columns are {shown(records.names)}"
         )
-    place = {name: position for position, name in enumerate(records.names)}
     positions = [place[name] for name in wanted]
     pick = _picker(positions, len(records.names))
     target_place = None if target is None else place[target]
@@ -298,7 +309,9 @@ def _target_values(
 
 
 def _missing(source: str, what: str, names: Sequence[str], present: Sequence[str]) -> InputError:
-    close = [name for name in present if name.lower() == names[0].lower()] or get_close_matches(names[0], present, n=1)
+    close = [name for name in present if name.lower() == names[0].lower()]
+    if not close and len(present) <= MOST_COMPARED:
+        close = get_close_matches(names[0], present, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and len(names) == 1 else ""
     if all(_fault(name) is None for name in present):
         hint = "; the first row holds numbers only: is the header row missing?"

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tikhon.data.conll import Sentence
+from tikhon.data.files import reading
 from tikhon.data.values import Flag, ListOf, Mismatch, Record, Row, Text, Whole, shown
 from tikhon.errors import FileFormatError, InputError
 
 SPELLING = ("lower", "shape", "prefix1", "prefix2", "prefix3", "suffix1", "suffix2", "suffix3", "digit", "hyphen")
-MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+MACRO = re.compile(r"%x\[\s*([+-]?[0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\]")
 FARTHEST = 1000  # tokens away
 
 
@@ -122,12 +123,12 @@ def read_template(path: Path, n_columns: int) -> FeatureMaker:
 
     A bare ``B`` requests transitions, which a chain always has; with macros they would depend on tokens.
     """
+    with reading(path) as (content, _):
+        text = content.read()
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise FileFormatError(f"{path}: is not UTF-8 text") from None
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     templates: dict[str, Template] = {}
     for number, raw in enumerate(lines, start=1):
         line = raw.strip()

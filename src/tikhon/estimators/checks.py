@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.user_warnings import Warn, warn_user
-from tikhon.groups import Groups
+from tikhon.groups import Groups, NumberedNames
 from tikhon.models.linear.design import Design
 from tikhon.objective import Vector
 
@@ -55,10 +55,10 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def column_names(estimator: Any) -> list[str]:
+def column_names(estimator: Any) -> Sequence[str]:
     """The names of the columns seen in fit; x0, x1, ... as in scikit-learn if there were none."""
     names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else list(names)
+    return NumberedNames("x", 0, estimator.n_features_in_) if names is None else list(names)
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Vector:

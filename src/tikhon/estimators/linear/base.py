@@ -19,11 +19,14 @@ from tikhon.estimators.checks import (
     refuse_huge,
     warn_of_scales,
 )
+from tikhon.estimators.memory import warn_if_too_large
 from tikhon.estimators.state import Arrays
-from tikhon.estimators.user_warnings import FitWarnings
+from tikhon.estimators.user_warnings import FitWarnings, Warn
 from tikhon.groups import Groups, weight_groups
 from tikhon.objective import Matrix, Rows, Vector, hints_of
+from tikhon.solvers import prefers_factors
 
+VECTORS, FACTORS = 25, 3  # of the length of the weights, and square matrices, in memory during a tuning
 SMALL = 2_000_000  # entries of X times outputs: below, BLAS threads cost more than they save
 
 
@@ -31,7 +34,7 @@ SMALL = 2_000_000  # entries of X times outputs: below, BLAS threads cost more t
 class LastFit:
     """The coefficients of an earlier fit, in the original units of the columns, for a warm start."""
 
-    columns: list[str]
+    columns: Sequence[str]
     classes: list[Any]
     coefficients: Matrix  # n_outputs x p
     intercepts: Vector
@@ -52,6 +55,7 @@ class LinearEstimator(TunedEstimator):
     standardize: bool
 
     n_features_in_: int
+    first_index_: int | None = None  # of the columns of the svmlight file that the model was trained on
     coef_: Matrix
     intercept_: Any  # a float for one target of Ridge, else a vector
 
@@ -108,6 +112,7 @@ class LinearEstimator(TunedEstimator):
             X = X - means
         view = likelihood if tuner.needs_likelihood and likelihood is not None else build
         objective = view(X, row_weights)
+        self._warn_of_memory(objective, len(columns), n_outputs, warned)
         # BLAS threads do not pay off for small products, nor for sums over vectors, which are all that BLAS does where
         # low-accuracy fits use L-BFGS.
         small = X.shape[0] * X.shape[1] * n_outputs < SMALL or hints_of(objective).lbfgs_gap < np.inf
@@ -134,6 +139,16 @@ class LinearEstimator(TunedEstimator):
             intercepts = intercepts - coefficients @ (means * scales)
         return coefficients, intercepts, objective
 
+    def _warn_of_memory(self, objective: Rows, n_columns: int, n_outputs: int, warn: Warn) -> None:
+        vectors = FACTORS * objective.n_weights if prefers_factors(objective) else VECTORS
+        outputs = "" if n_outputs == 1 else f" for each of {n_outputs} classes or targets"
+        warn_if_too_large(
+            8.0 * vectors * objective.n_weights,
+            f"weights of {n_columns:,} columns{outputs} take",
+            "use fewer columns (drop rare ones)",
+            warn,
+        )
+
     def _groups(self, columns: Sequence[str], n_outputs: int, outputs: Sequence[str] | None) -> Groups:
         if isinstance(self.groups, str) and self.groups == "prefix" and not hasattr(self, "feature_names_in_"):
             raise InputError(
@@ -158,6 +173,8 @@ class LinearEstimator(TunedEstimator):
         header: dict[str, Any] = {"n_features_in": self.n_features_in_}
         if hasattr(self, "feature_names_in_"):
             header["feature_names_in"] = [str(name) for name in self.feature_names_in_]
+        if self.first_index_ is not None:
+            header["first_index"] = self.first_index_
         return header
 
     def _restore_own(self, header: Mapping[str, Any], arrays: Arrays) -> None:
@@ -167,6 +184,8 @@ class LinearEstimator(TunedEstimator):
         self.n_features_in_ = header["n_features_in"]
         if "feature_names_in" in header:
             self.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        if "first_index" in header:
+            self.first_index_ = header["first_index"]
 
     def _column_groups(self) -> list[str | None]:
         """The group of each column, None if never penalised, without the outputs' names that per_class adds."""

@@ -8,7 +8,10 @@ from tikhon.estimators.description import CLASS_WEIGHT, model_description
 
 _PARAMETERS: dict[str, Value] = {"fit_intercept": Flag(), "standardize": Flag()}
 _HEADER: dict[str, Value] = {"n_features_in": Whole(at_least=1, names="n_features")}
-_OPTIONAL_HEADER: dict[str, Value] = {"feature_names_in": ListOf(Text(), names="n_features")}
+_OPTIONAL_HEADER: dict[str, Value] = {
+    "feature_names_in": ListOf(Text(), names="n_features"),
+    "first_index": Whole(0, 1),
+}
 _VARIANCE = Number(0.0, LARGEST**2)
 
 

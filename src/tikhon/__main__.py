@@ -1,0 +1,5 @@
+"""``python -m tikhon``: the command."""
+
+from tikhon.cli import main
+
+main()
