@@ -6,13 +6,14 @@ from tikhon.bench.grouped_ridge import BENCH as GROUPED_RIDGE
 from tikhon.bench.groups import BENCH as GROUPS
 from tikhon.bench.hypergradient import BENCH as HYPERGRADIENT
 from tikhon.bench.price import BENCH as PRICE
+from tikhon.bench.reading import BENCH as READING
 from tikhon.bench.rna import BENCH as RNA
 from tikhon.bench.scale import BENCH as SCALE
 from tikhon.bench.text import BENCH as TEXT
 from tikhon.harness.runner import Experiment as Bench
 
 BENCHES: dict[str, Bench] = {
-    bench.name: bench for bench in (CRF, GLM, GROUPED_RIDGE, GROUPS, HYPERGRADIENT, PRICE, RNA, SCALE, TEXT)
+    bench.name: bench for bench in (CRF, GLM, GROUPED_RIDGE, GROUPS, HYPERGRADIENT, PRICE, READING, RNA, SCALE, TEXT)
 }
 
 __all__ = ["BENCHES", "Bench"]
