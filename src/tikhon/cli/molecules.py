@@ -55,8 +55,8 @@ class Molecules:
     @property
     def _limit(self) -> Longest:
         advice = (
-            f"its tables would take more than {table_bytes(self.longest) / 1e9:.1f} GB; --longest {self.longest} is the limit: "
-            "leave it out, or raise --longest if memory allows"
+            f"--longest {self.longest} is the limit, where tables take {table_bytes(self.longest) / 1e9:.2g} GB: "
+            "leave the molecule out, or raise --longest if memory allows"
         )
         return Longest(self.longest, advice)
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.kernels.chain.decode import best_paths, draw_paths, viterbi_pass
-from tikhon.kernels.chain.few_steps import FewSteps, few_marginals_pass, few_viterbi_pass
+from tikhon.kernels.chain.few_steps import FewSteps
+from tikhon.kernels.chain.few_steps_decoding import few_marginals_pass, few_viterbi_pass
 from tikhon.kernels.chain.passes import marginals_pass, restrict
 from tikhon.models.chain.chunks import blocks_of, chunks_of, mapped
 from tikhon.models.chain.layout import ChainLayout
