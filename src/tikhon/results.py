@@ -9,6 +9,10 @@ FitStatus: TypeAlias = Literal["converged", "max_iter", "stalled"]
 TuneStatus: TypeAlias = Literal["converged", "max_steps", "stalled", "interrupted"]
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitResult:
     """The result of a solver: the minimiser of loss + 1/2 sum strength w^2 at given strengths."""
@@ -75,9 +79,13 @@ class TuneResult:
         """A one-line summary."""
         criterion = "" if self.criterion is None else f", {self.criterion_name} {self.criterion:.6g}"
         return (
-            f"{self.tuner}: {self.status} ({self.reason}) after {len(self.trace)} steps, {self.n_fits} fits, "
+            f"{self.tuner}: {self.status} ({self.reason}) after {self.work()}, "
             f"{self.seconds:.2f} s{criterion}{self._pooled()}"
         )
+
+    def work(self) -> str:
+        """The numbers of steps and fits in words."""
+        return f"{counted(len(self.trace), 'step')}, {counted(self.n_fits, 'fit')}"
 
     def _pooled(self) -> str:
         """How far the strengths of the groups depart from the common one, if they were pooled."""

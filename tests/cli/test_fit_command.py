@@ -1,8 +1,11 @@
 """``tikhon fit``: what it writes and says, and what it refuses."""
 
+import contextlib
 import gzip
 import json
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -247,9 +250,64 @@ def test_interrupt_before_anything_was_found(run, train, tmp_path, monkeypatch):
     monkeypatch.setattr(tikhon.LogisticRegression, "fit", stop)
     outcome = run(*fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "steps"))
     assert outcome.code == 130
-    assert outcome.err.startswith("tikhon: interrupted; no model was written")
-    assert f"resumes from {tmp_path / 'steps'}" in outcome.err
+    assert outcome.err == "tikhon: interrupted; no model was written\n"
     assert listing(tmp_path) == ["train.csv"]
+
+
+def test_interrupt_in_the_first_step_of_a_resumed_tuning(run, train, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    arguments = fit_arguments(train, tmp_path / "m", "--checkpoint", tmp_path / "steps")
+    assert run(*arguments).code == 0
+    (tmp_path / "m").unlink()
+    monkeypatch.setattr(tikhon.LogisticRegression, "fit", stop)
+    assert run(*arguments).err.endswith(f"; the same command resumes from {tmp_path / 'steps'}\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
+def test_a_damaged_checkpoint_is_to_be_deleted(content, run, train, tmp_path):
+    steps = tmp_path / "steps"
+    arguments = fit_arguments(train, tmp_path / "m", "--tuner", "gradient", "--checkpoint", steps)
+    assert run(*arguments).code == 0
+    (tmp_path / "m").unlink()
+    steps.write_bytes(steps.read_bytes()[:-20] if content is None else content)
+    run(*arguments).assert_refused(str(steps), "its checkpoint; delete it or name another file")
+    assert not (tmp_path / "m").exists()
+    steps.unlink()
+    assert run(*arguments).code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a terminal")
+@pytest.mark.parametrize(("tuner", "has_eta"), [("grid", True), ("gradient", False)])
+def test_only_a_known_number_of_steps_has_an_eta(tuner, has_eta, train, tmp_path):
+    """A descent stops when it converges: the time until its limit of steps is no estimate."""
+    import pty
+
+    terminal, stderr = pty.openpty()
+    code = "from tikhon.cli import main; main()"
+    arguments = fit_arguments(train, tmp_path / "m", "--tuner", tuner)
+    environment = {**os.environ, "PYTHONPATH": str(Path(tikhon.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "200"}
+    subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment, stdout=subprocess.DEVNULL, stderr=stderr, timeout=120, check=True,
+    )  # fmt: skip
+    os.close(stderr)
+    shown = b""
+    # Linux ends what a terminal received with an error.
+    with contextlib.suppress(OSError), os.fdopen(terminal, "rb", buffering=0) as file:
+        while part := file.read(65536):
+            shown += part
+    _, name, tuning = shown.partition(f"tuning ({tuner})".encode())
+    assert name != b""
+    assert (b"left" in tuning) == has_eta
+
+
+def test_one_step_is_not_called_steps(run, train, tmp_path):
+    outcome = run(*fit_arguments(train, tmp_path / "m", "--tuner", "none", "--strength", "1"))
+    assert "0 steps, 1 fit, " in outcome.out
+    assert "0 steps, 1 fit, " in tikhon.load(tmp_path / "m").tuning_.summary()
+    assert tikhon.results.counted(1, "step") == "1 step"
 
 
 def test_interrupt_during_tuning_keeps_the_best_and_goes_on(run, train, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@ import errno
 import hashlib
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,3 +185,9 @@ def test_a_symbolic_link_stays_one(tmp_path):
     write_file(tmp_path / "link", kind="model", version=1, header={"new": 1}, arrays={})
     assert (tmp_path / "link").is_symlink()
     assert read_file(tmp_path / "f", kind="model", max_version=1)[0] == {"new": 1}
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device")
+def test_a_device_without_end_is_refused():
+    with pytest.raises(InputError, match=r"/dev/zero: is a device, not a file"):
+        read_file("/dev/zero", kind="thing", max_version=1)

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from tikhon import MM, InputError, LogisticRegression, Ridge, TuningWarning
+from tikhon import MM, ChainCRF, InputError, LogisticRegression, Ridge, TuningWarning
 from tikhon.estimators.checks import warn_of_scales
 from tikhon.groups import weight_groups
 from tikhon.tuners import Fixed, Tuner
@@ -116,6 +116,8 @@ def test_targets_of_the_wrong_sort(X, y, rng):
         (-np.ones(40), "-1.0 in row 0"),
         (np.zeros(40), "zero in every row"),
         (np.where(np.arange(40) == 4, np.nan, 1), "sample_weight contains NaN.*row 4"),
+        (np.full(40, 1e300), r"sample_weight has 1e\+300 .*mean of 1"),
+        (np.full(40, 1e-300), r"sample_weight has 1e-300 .*mean of 1"),
     ],
 )
 def test_sample_weights(kind, X, y, weights, message):
@@ -188,6 +190,22 @@ def test_parameters(kind, X, y, name, value):
 def test_class_weights(X, y, class_weight):
     with refused("class"):
         LogisticRegression(class_weight=class_weight).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_extreme_class_weights(X, y, size):
+    with refused("class_weight has .* as its largest value"):
+        LogisticRegression(class_weight={0: size, 1: size}).fit(X, y)
+    with refused("class_weight has .* as its largest value"):
+        ChainCRF(class_weight={"a": size, "b": size}).fit([[["x"], ["y"]]] * 5, [["a", "b"]] * 5)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e30])
+def test_weights_of_unusual_size_are_used(X, y, size):
+    """The loss is a sum over rows: k times the weights need k times the strength for the same coefficients."""
+    once = LogisticRegression(tuner=None, strengths=1.0).fit(X, y)
+    scaled = LogisticRegression(tuner=None, strengths=size).fit(X, y, sample_weight=np.full(40, size))
+    np.testing.assert_allclose(scaled.coef_, once.coef_, rtol=1e-6)
 
 
 @BOTH

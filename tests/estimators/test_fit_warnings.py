@@ -163,6 +163,17 @@ def test_memory_is_told_before_the_work(monkeypatch):
             model.fit(TOKENS, LABELS)
 
 
+def test_long_passes_are_told_before_the_work():
+    """All steps between 2,200 labels are 4.8 million, taken for each of 4,400 tokens in every pass."""
+    labels = [f"label{number}" for number in range(2200)]
+    model = ChainCRF(tuner="mm", all_pairs=True)
+    model._on_step = lambda step: pytest.fail("the tuning began")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TuningWarning, match=r"a pass over 4,400 tokens .* takes about 14 s, .* fewer labels"):
+            model.fit([[["a"]] * 2200] * 2, [labels, labels[::-1]])
+
+
 def called(function, *arguments):
     """A line of the user's in a function of the user's."""
     return function(*arguments)

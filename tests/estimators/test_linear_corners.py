@@ -22,6 +22,41 @@ def test_a_grid_beyond_its_bounds_ends(grid, X):
     assert model.strengths_["all"] == pytest.approx(max(grid.values))
 
 
+ALL_TUNERS = ["auto", "loo", "evidence", "gradient", "grid", "mm", "direct"]
+
+
+@pytest.mark.parametrize("stored", [np.zeros, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kind", [Ridge, LogisticRegression])
+@pytest.mark.parametrize("tuner", ALL_TUNERS)
+def test_columns_of_zeros_need_no_tuning(tuner, kind, stored, rng):
+    y = rng.integers(0, 2, 80)
+    with pytest.warns(TuningWarning, match="shrank to almost zero"):
+        model = kind({"a": [0]}, tuner, strengths={"a": 7.0}).fit(stored((80, 5)), y)
+    assert model.tuning_.status == "converged"
+    assert model.tuning_.reason == "every value of X is 0, so that all coefficients are 0 at any strength"
+    assert not model.coef_.any()
+    assert model.strengths_ == {"a": 7.0, "rest": 1.0}
+    if kind is Ridge:
+        assert model.intercept_ == pytest.approx(y.mean())
+
+
+@pytest.mark.filterwarnings("ignore:the strength of:tikhon.TuningWarning", "ignore:the penalised:tikhon.TuningWarning")
+@pytest.mark.parametrize("groups", [None, {"a": [0, 1]}])
+@pytest.mark.parametrize(("bounds", "best", "noise"), [((1e-3, 1e-2), 1e-2, 10.0), ((1e2, 1e3), 1e2, 1.0)])
+def test_a_descent_ends_at_the_corner_of_its_bounds(bounds, best, noise, groups, rng):
+    """The criterion falls towards the corner, as a grid shows; where it is the start, one step suffices."""
+    X = rng.normal(size=(200, 4))
+    y = X @ np.ones(4) + noise * rng.normal(size=200)
+    tuned = Ridge(groups, Gradient(bounds=bounds), cv=3).fit(X, y)
+    assert tuned.tuning_.status == "converged"
+    assert "every parameter is at a bound" in tuned.tuning_.reason
+    assert len(tuned.tuning_.trace) <= 3
+    assert list(tuned.strengths_.values()) == pytest.approx([best] * len(tuned.strengths_))
+    other = bounds[0] if best == bounds[1] else bounds[1]
+    losses = [Ridge(groups, Grid(values=(value,)), cv=3).fit(X, y).tuning_.criterion for value in (best, other)]
+    assert losses[0] < losses[1]
+
+
 @pytest.mark.parametrize("tuner", ["auto", "gradient", "mm"])
 def test_a_constant_target_has_no_unit(tuner, X, rng):
     y = X[:, 0] + 0.5 * rng.normal(size=80)

@@ -104,7 +104,7 @@ def claim_outputs(outputs: Sequence[Path], sources: Sequence[Path]) -> None:
 
 
 class Bar:
-    """A progress bar with an ETA, or nothing if it would not be seen."""
+    """A progress bar, with an ETA if the total is known, or nothing if it would not be seen."""
 
     def __init__(self, progress: "RichProgress | None") -> None:
         self._progress = progress
@@ -114,7 +114,7 @@ class Bar:
         if self._progress is not None:
             if self._task is not None:
                 self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(_escaped(description), total=total)
+            self._task = self._progress.add_task(_escaped(description), total=total, left="left" if total else "")
 
     def advance(self, n: int, description: str) -> None:
         if self._progress is not None and self._task is not None:
@@ -134,7 +134,7 @@ def progress_bar() -> Iterator[Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    left = TextColumn("left"), TimeRemainingColumn()
+    left = TextColumn("{task.fields[left]}"), TimeRemainingColumn()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(30), TimeElapsedColumn(), *left
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield Bar(progress)

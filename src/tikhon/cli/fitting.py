@@ -73,7 +73,8 @@ def fitted(
 
 
 def show_step(bar: Bar, tuner: Any) -> Callable[["Step"], None]:
-    most = getattr(tuner, "max_steps", None) or len(getattr(tuner, "values", ())) or None
+    # A grid has a known number of steps; a descent ends when it converges, mostly long before its limit.
+    most = len(getattr(tuner, "values", ())) or None
     name = "fitting" if tuner is None else f"tuning ({tuner.name})"
     bar.start(most, name)
 
@@ -113,4 +114,5 @@ def end_interrupted(estimator: Any, model: Path, checkpoint: Path | None) -> Non
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:
-    return "" if checkpoint is None else f"; the same command resumes from {checkpoint}"
+    """Nothing if the run was killed before its first step."""
+    return "" if checkpoint is None or not checkpoint.exists() else f"; the same command resumes from {checkpoint}"

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -70,6 +71,8 @@ def read_file(path: Path, *, kind: str, max_version: int) -> tuple[dict[str, Any
     """The header and the arrays of a file that ``write_file`` wrote; ``FileFormatError`` if anything was changed."""
     try:
         with open(path, "rb") as file:
+            if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):  # /dev/zero has no end
+                raise InputError(f"{os.fspath(path)}: is a device, not a file")
             content = file.read()
     except FileNotFoundError:
         raise InputError(f"{os.fspath(path)}: there is no such file") from None

@@ -18,7 +18,7 @@ from tikhon.groups import Groups, NumberedNames
 from tikhon.models.linear.design import Design
 from tikhon.objective import Vector
 
-LARGEST_VALUE = 1e100
+LARGEST_VALUE, LARGEST_WEIGHT = 1e100, 1e30
 ROUNDING = 1e-12  # share of a column's sum of squares: a column with less around its mean is constant
 FAR = 1e3  # in standard deviations: means farther from zero are subtracted
 SCALE_RATIO = 1000.0  # a larger ratio of root mean squares within a group gives a warning
@@ -80,7 +80,18 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
         raise InputError(f"sample_weight is {weights[row]} in row {row}: weights must be 0 or larger")
     if not weights.any():
         raise InputError("sample_weight is zero in every row: at least one row needs a positive weight")
+    refuse_extreme_weights("sample_weight", weights)
     return weights
+
+
+def refuse_extreme_weights(name: str, weights: Vector) -> None:
+    """Refuse weights whose products with squares of the data would leave the range of double precision."""
+    largest = float(weights.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise InputError(
+            f"{name} has {largest:.3g} as its largest value: a row of weight k counts as k rows; scale the weights to a mean "
+            "of 1"
+        )
 
 
 def checked_parameters(estimator: Any) -> None:
@@ -119,6 +130,10 @@ def refuse_huge(name: str, values: Any, columns: Sequence[str]) -> None:
     raise InputError(
         f"{name} holds {value:.3g} ({place}): its square overflows; rescale it to less than {LARGEST_VALUE:g}"
     )
+
+
+def is_zero(X: Any) -> bool:
+    return not (X.data if is_sparse(X) else X).any()
 
 
 def column_scales(X: Any, row_weights: Vector) -> Vector:

@@ -26,7 +26,7 @@ from tikhon.report.canvas import (
     tidy,
     whole_figure,
 )
-from tikhon.results import Step, TuneResult
+from tikhon.results import Step, TuneResult, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,10 @@ def plot_trace(result: TuneResult) -> "Figure":
     _draw_criterion(above, result)
     _draw_paths(below, result)
     above.set_title(
-        f"{result.tuner}: {result.status}, {len(result.trace)} steps", fontsize=LABEL_SIZE, loc="left", pad=10
+        f"{result.tuner}: {result.status}, {counted(len(result.trace), 'step')}",
+        fontsize=LABEL_SIZE,
+        loc="left",
+        pad=10,
     )
     return figure
 

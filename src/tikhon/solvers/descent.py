@@ -117,6 +117,11 @@ class Descent:
         """The gradient where a descent step is possible, 0 where a bound blocks it."""
         return _where(self._free(state), state.gradient)
 
+    def is_held(self, state: DescentState) -> bool:
+        """Whether bounds hold every variable."""
+        free = self._free(state)
+        return free is not None and not free.any()
+
     @cached_property
     def _unbounded(self) -> bool:
         return bool(np.isneginf(self.lower).all() and np.isposinf(self.upper).all())

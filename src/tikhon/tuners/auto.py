@@ -116,9 +116,10 @@ def _least_gain(problem: Problem) -> float | None:
 def _sizes(problem: Problem) -> str:
     objective = problem.objective
     rows = f"{objective.n_rows:,} rows, " if isinstance(objective, Rows) else ""
-    cost = (
-        f"leverages cost about {objective.curvature_cost:.3g} Hessian products"
-        if isinstance(objective, Curved)
-        else "the model has no leverages"
-    )
+    if not isinstance(objective, Curved):
+        cost = "the model has no leverages"
+    elif np.isfinite(objective.curvature_cost):
+        cost = f"leverages cost about {objective.curvature_cost:.3g} Hessian products"
+    else:
+        cost = "the Hessian is too large for leverages"
     return f"{rows}{objective.n_weights:,} weights, {cost}"

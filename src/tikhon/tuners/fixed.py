@@ -1,4 +1,4 @@
-"""No tuning: the strengths are given."""
+"""No tuning: the strengths are given, or do not matter."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,4 +31,22 @@ class Fixed(Tuner):
         return refit(
             self.name, problem, Journal.of(self, problem), groups.fixed, problem.start, criterion_name="none", criterion=None,
             status="converged", reason="fixed strengths",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unneeded(Tuner):
+    """Fits once, with learned strengths of 1: any strengths give the same weights, for the stated reason."""
+
+    name: ClassVar[str] = "none"
+    uses_pairs: ClassVar[bool] = False
+    needs_likelihood: ClassVar[bool] = False
+    checkpoint: str | None = None
+    reason: str
+
+    def tune(self, problem: Problem) -> TuneResult:
+        groups = problem.groups
+        return refit(
+            self.name, problem, Journal.of(self, problem), np.where(groups.learned, 1.0, groups.fixed), problem.start,
+            criterion_name="none", criterion=None, status="converged", reason=self.reason,
         )  # fmt: skip

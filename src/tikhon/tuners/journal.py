@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tikhon.data.safefile import read_file, write_file
-from tikhon.errors import InputError
+from tikhon.errors import FileFormatError, InputError
 from tikhon.results import FitResult, Step
 from tikhon.tuners.base import OnStep, Problem, Tuner
 from tikhon.tuners.checkpoints import State, checkpoint_description
@@ -64,13 +64,18 @@ class Journal:
         """
         if self._path is None or not os.path.exists(self._path):
             return None
-        header, arrays = read_file(self._path, kind="checkpoint", max_version=FORMAT)
-        if header.get("fingerprint") != self._fingerprint:
-            raise InputError(
-                f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings (by its fingerprint): delete it "
-                "or name another file"
-            )
-        checkpoint_description(self._sizes, state).check(self._path, header, arrays)
+        try:
+            header, arrays = read_file(self._path, kind="checkpoint", max_version=FORMAT)
+            if header.get("fingerprint") != self._fingerprint:
+                raise InputError(
+                    f"the checkpoint {str(self._path)!r} belongs to other data, groups or settings (by its fingerprint): "
+                    "delete it or name another file"
+                )
+            checkpoint_description(self._sizes, state).check(self._path, header, arrays)
+        except FileFormatError as error:
+            raise FileFormatError(
+                f"the tuning cannot resume from its checkpoint; delete it or name another file: {error}"
+            ) from error
         strengths = arrays.pop("trace.strengths")
         self.trace = [Step(**row, strengths=strengths[i]) for i, row in enumerate(header["trace"])]
         self.n_fits, self.worst_residual = header["n_fits"], header["worst_residual"]

@@ -24,7 +24,8 @@ class LeaveOneOut(Tuner):
 
     Each evaluation fits all data by Newton's method, warm-started along the tangent, and computes from the last factor of
     the Hessian the loss of every row when it is left out: exactly for least squares, by one Newton step otherwise. The
-    gradient is exact and includes the dependence of the leverages on the strengths.
+    gradient is exact and includes the dependence of the leverages on the strengths. A row of weight k is left out whole, so
+    the strengths differ from those learned from k copies of it, of which one is left out at a time.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 from tikhon.objective import Vector
-from tikhon.results import Step, TuneStatus
+from tikhon.results import Step, TuneStatus, counted
 from tikhon.solvers.descent import Descent, DescentState
 from tikhon.tuners.journal import Journal
 
@@ -182,7 +182,7 @@ class OuterLoop:
                 raise
             return (
                 "interrupted",
-                f"interrupted after {len(self._journal.trace)} steps; using the best strengths so far",
+                f"interrupted after {counted(len(self._journal.trace), 'step')}; using the best strengths so far",
             )
 
     def begin(self) -> None:
@@ -207,6 +207,8 @@ class OuterLoop:
             )
         if self.state.value <= rule.enough:
             return "converged", f"the {rule.noun} {self.state.value:.1e} is negligible"
+        if self._descent.is_held(self.state):
+            return "converged", f"every parameter is at a bound, and the {rule.noun} rises from there"
         if size <= limit:
             return "converged", f"norm of the gradient {size:.1e} <= {limit:.1e}"
         least = rule.least_decrease * unit
@@ -233,7 +235,7 @@ class OuterLoop:
         if len(self._journal.trace) >= rule.max_steps:
             return (
                 "max_steps",
-                f"gradient {size:.1e} > {limit:.1e} after {rule.max_steps} steps; raise max_steps or tol",
+                f"gradient {size:.1e} > {limit:.1e} after {counted(rule.max_steps, 'step')}; raise max_steps or tol",
             )
         return None
 

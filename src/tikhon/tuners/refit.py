@@ -168,7 +168,7 @@ def _listed(names: Sequence[str]) -> str:
 BOUND_ADVICE = {
     "lower": "hardly penalised: with few rows a sign that the splits are overfitted (try fewer groups or tuner='mm'); "
     "with many, lower the bound or fix the strength at 0",
-    "upper": "the weights are practically 0: drop the columns, or raise the bound if their scale is tiny",
+    "upper": "if the weights are practically 0, drop the columns; if not, raise the bound",
 }
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from tikhon.errors import InputError, TuningWarning
-from tikhon.estimators.checks import as_input_error
+from tikhon.estimators.checks import as_input_error, refuse_extreme_weights
 from tikhon.estimators.memory import warn_if_too_large
 from tikhon.estimators.user_warnings import Warn
 from tikhon.models.chain.layout import Layout
@@ -41,6 +41,7 @@ def sequence_weights(
     bad = ~(np.isfinite(weights) & (weights > 0.0))
     if bad.any():
         raise InputError(f"class_weight of label {classes[bad][0]!r} must be a finite number larger than 0")
+    refuse_extreme_weights("class_weight", weights)
     of_token = np.where(known, weights[codes], 0.0)
     sums, counts = np.add.reduceat(of_token, starts[:-1]), np.add.reduceat(known.astype(float), starts[:-1])
     return row_weights * np.divide(sums, counts, out=np.ones(len(sums)), where=counts > 0.0)

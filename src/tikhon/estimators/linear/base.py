@@ -16,6 +16,7 @@ from tikhon.estimators.checks import (
     column_names,
     column_scales,
     divided_columns,
+    is_zero,
     refuse_huge,
     warn_of_scales,
 )
@@ -25,8 +26,10 @@ from tikhon.estimators.user_warnings import FitWarnings, Warn
 from tikhon.groups import Groups, weight_groups
 from tikhon.objective import Matrix, Rows, Vector, hints_of
 from tikhon.solvers import prefers_factors
+from tikhon.tuners.fixed import Unneeded
 
 VECTORS, FACTORS = 25, 3  # of the length of the weights, and square matrices, in memory during a tuning
+NO_VALUES = "every value of X is 0, so that all coefficients are 0 at any strength"
 SMALL = 2_000_000  # entries of X times outputs: below, BLAS threads cost more than they save
 
 
@@ -100,6 +103,8 @@ class LinearEstimator(TunedEstimator):
         refuse_huge("X", X, columns)
         groups = self._groups(columns, n_outputs, outputs)
         tuner = self._checked_tuner(groups)
+        if is_zero(X) and groups.learned.any():
+            tuner = Unneeded(reason=NO_VALUES)
         warned, given = FitWarnings(), X
         if self.standardize:
             scales = column_scales(X, row_weights)

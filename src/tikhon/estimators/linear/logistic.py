@@ -11,7 +11,14 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from tikhon.errors import InputError
-from tikhon.estimators.checks import as_input_error, checked_matrix, checked_parameters, checked_weights, column_names
+from tikhon.estimators.checks import (
+    as_input_error,
+    checked_matrix,
+    checked_parameters,
+    checked_weights,
+    column_names,
+    refuse_extreme_weights,
+)
 from tikhon.estimators.linear.base import LastFit, LinearEstimator
 from tikhon.estimators.linear.description import LOGISTIC_FILE
 from tikhon.groups import GroupSpec
@@ -243,4 +250,5 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         if not ((weights > 0) & np.isfinite(weights)).all():
             label = classes[np.argmin((weights > 0) & np.isfinite(weights))]
             raise InputError(f"class_weight of class {label!r} must be a finite number larger than 0")
+        refuse_extreme_weights("class_weight", weights)
         return weights
