@@ -179,6 +179,53 @@ def chain_loss(data, layout, weights, row_weights):
     return loss, gradient, hessian
 
 
+def hidden_unit_states(data, layout, sequence):
+    """All labellings of a sequence with all states of its hidden units, and the counts of weights in their energy.
+
+    The energy is linear in the weights, so that the model is log-linear in labels and states together.
+    """
+    layer = layout.emission
+    n_features, n_labels, n_hidden = layer.n_features, layer.n_labels, layer.n_hidden
+    start, end = data.starts[sequence], data.starts[sequence + 1]
+    length = end - start
+    rows = np.zeros((length, n_features))
+    for t in range(length):
+        for p in range(data.pointers[start + t], data.pointers[start + t + 1]):
+            rows[t, data.features[p]] += 1.0 if data.values is None else data.values[p]
+    paths, counts = [], []
+    for path in itertools.product(range(n_labels), repeat=length):
+        for states in itertools.product(itertools.product((0.0, 1.0), repeat=n_hidden), repeat=length):
+            w, b = np.zeros((n_features, n_hidden)), np.zeros(n_hidden)
+            v, c = np.zeros((n_labels, n_hidden)), np.zeros((3, n_labels))
+            for t, (label, units) in enumerate(zip(path, states, strict=True)):
+                w += np.outer(rows[t], units)
+                b += units
+                v[label] += units
+                c[0, label] += 1.0
+            c[1, path[0]] += 1.0
+            c[2, path[-1]] += 1.0
+            steps = [
+                np.array([sum(path[t - back : t + 1] == tuple(row) for t in range(back, length)) for row in each])
+                for back, each in enumerate(map(np.ndarray.tolist, layout.transitions), start=1)
+            ]
+            paths.append(path)
+            counts.append(np.concatenate([w.ravel(), b, v.ravel(), c.ravel(), *steps]))
+    return np.array(paths).reshape(-1, length), np.array(counts)
+
+
+def hidden_unit_loss(data, layout, weights, row_weights):
+    """The loss of a hidden-unit CRF, its gradient and its Hessian, by enumeration of labels and states."""
+    loss, gradient, hessian = 0.0, np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+    for i, a in enumerate(row_weights):
+        paths, counts = hidden_unit_states(data, layout, i)
+        given = data.labels[data.starts[i] : data.starts[i + 1]]
+        agree = ((paths == given) | (given == -1)).all(axis=1)
+        for sign, chosen in ((a, np.ones(len(paths), bool)), (-a, agree)):
+            log_sum, mean, covariance = chain_moments(counts, weights, chosen)
+            loss, gradient, hessian = loss + sign * log_sum, gradient + sign * mean, hessian + sign * covariance
+    return loss, gradient, hessian
+
+
 def labellings(scores, transitions, transitions2=None):
     """All labellings of a sequence and their scores, from scores of tokens (T x K) and weights of steps."""
     length, n_labels = scores.shape

@@ -11,7 +11,7 @@ import pytest
 
 import tikhon
 from tests.forging import forged
-from tikhon import ChainCRF, LogisticRegression, Ridge, RNAFolder
+from tikhon import ChainCRF, HiddenUnitCRF, LogisticRegression, Ridge, RNAFolder
 from tikhon.cli import main
 from tikhon.data.rna import PRETRAINED
 from tikhon.data.safefile import read_file, write_file
@@ -40,6 +40,7 @@ def models():
     yield "chain", ChainCRF(tuner="mm", allowed="bio").fit(TOKENS, LABELS)
     yield "chain2", ChainCRF(tuner=None, order=2, all_pairs=True).fit(TOKENS, LABELS)
     yield "columns", ChainCRF(tuner=None, allowed=[("B", "I"), ("I", "O"), ("O", "B"), ("B", "O")]).fit(arrays, LABELS)
+    yield "hidden", HiddenUnitCRF(n_hidden=3, tuner=None, order=2).fit(TOKENS, LABELS)
     yield "folder", RNAFolder(tuner=None, strengths=0.1, without=["dangle"]).fit(RNA, STRUCTURES)
 
 
@@ -65,7 +66,7 @@ def check_predictions(model, kind: str) -> None:
             assert len(structure) == len(sequence)
             assert structure.count("(") == structure.count(")")
             assert set(structure) <= set("().")
-    elif isinstance(model, ChainCRF):
+    elif isinstance(model, ChainCRF | HiddenUnitCRF):
         given = [np.eye(3, 4)] if kind == "columns" else TOKENS[:2]
         for sequence, labels in zip(given, model.predict(given), strict=True):
             assert len(labels) == len(sequence)

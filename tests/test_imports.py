@@ -12,6 +12,7 @@ LAYERS = (
     {"kernels", "data"},
     {"models", "solvers"},
     {"tuners", "testing"},
+    {"trainers"},
     {"estimators"},
     {"report"},
     {"harness"},

@@ -16,6 +16,7 @@ PUBLIC = {
     "Gradient",
     "Grid",
     "Groups",
+    "HiddenUnitCRF",
     "InputError",
     "LeaveOneOut",
     "LogisticRegression",

@@ -12,6 +12,7 @@ from tikhon.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from tikhon.estimators.chain.crf import ChainCRF
+    from tikhon.estimators.chain.hidden_crf import HiddenUnitCRF
     from tikhon.estimators.files import load
     from tikhon.estimators.folding.folder import RNAFolder
     from tikhon.estimators.linear.logistic import LogisticRegression
@@ -28,6 +29,7 @@ __all__ = [
     "Gradient",
     "Grid",
     "Groups",
+    "HiddenUnitCRF",
     "InputError",
     "LeaveOneOut",
     "LogisticRegression",

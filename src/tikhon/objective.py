@@ -156,6 +156,16 @@ class Multiple:
     multiplier: float
 
 
+@dataclass(frozen=True, eq=False)
+class Removable:
+    """Parts of a model that a strong penalty removes and a weaker one does not bring back."""
+
+    revived: Callable[[Vector], Vector]
+    """The weights with the parts that have vanished begun anew."""
+    removed: Callable[[Vector], Vector]
+    """The weights without any of these parts."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hints:
     """What an objective knows besides its loss. Every entry is optional; without it, solvers and tuners are only slower.
@@ -172,6 +182,9 @@ class Hints:
     """A norm of gradients in units of the columns, if their scales differ widely; None: the Euclidean norm."""
     natural_strengths: Callable[[], Vector] | None = None
     """A plausible strength for each weight, in the units of its feature: searches start there; bounds are relative to it."""
+
+    removable: Removable | None = None
+    """Parts of the model whose weights have no gradient once they are 0, such as hidden units. Warm starts are revived."""
 
     # Cheap approximations of the Hessian.
     hessian_diagonal: Callable[[Vector], Vector] | None = None

@@ -10,7 +10,7 @@ import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_X_y, validate_data
 
-from tikhon import ChainCRF
+from tikhon import ChainCRF, HiddenUnitCRF
 from tikhon.errors import MissingCapability
 from tikhon.tuners import TUNERS as EVERY_TUNER
 
@@ -47,7 +47,7 @@ WITH_DATA = [
 ]
 
 
-class OneToken(ChainCRF):
+class _OneToken:
     """Rows as sequences of one token."""
 
     def fit(self, X, y, sample_weight=None):
@@ -62,9 +62,18 @@ class OneToken(ChainCRF):
         return super().score(list(X[:, None, :]), np.asarray(y)[:, None].tolist(), sample_weight)
 
 
+class OneToken(_OneToken, ChainCRF):
+    pass
+
+
+class OneHiddenToken(_OneToken, HiddenUnitCRF):
+    pass
+
+
 @pytest.mark.parametrize("check", WITHOUT_DATA)
-def test_checks_without_data(check):
-    getattr(estimator_checks, check)("ChainCRF", ChainCRF())
+@pytest.mark.parametrize("kind", [ChainCRF, HiddenUnitCRF])
+def test_checks_without_data(check, kind):
+    getattr(estimator_checks, check)(kind.__name__, kind())
 
 
 @pytest.mark.slow
@@ -81,6 +90,14 @@ def test_checks_with_rows_as_sequences(check, tuner):
 @pytest.mark.parametrize("check", WITH_DATA)
 def test_checks_with_default_parameters(check):
     getattr(estimator_checks, check)("OneToken", OneToken())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tikhon.TuningWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("check", WITH_DATA)
+def test_checks_with_hidden_units(check):
+    getattr(estimator_checks, check)("OneHiddenToken", OneHiddenToken(n_hidden=4, tuner=None, tol=1e-16, n_jobs=1))
 
 
 @pytest.mark.parametrize("tuner", sorted(set(EVERY_TUNER) - set(TUNERS)))

@@ -9,5 +9,6 @@ ESTIMATORS = {
     "LogisticRegression": "tikhon.estimators.linear.logistic",
     "Ridge": "tikhon.estimators.linear.ridge",
     "ChainCRF": "tikhon.estimators.chain.crf",
+    "HiddenUnitCRF": "tikhon.estimators.chain.hidden_crf",
     "RNAFolder": "tikhon.estimators.folding.folder",
 }

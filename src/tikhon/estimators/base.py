@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 FINE, FAIR, LARGE = 1e-16, 1e-6, 1e-3  # relative gaps of fits with tol=None
 FOLDS = 5  # with cv="auto"
 NO_SPLITS = object()  # in place of cv, if nothing is held out
-NOT_CONVEX = "the loss is not convex, since some labels or structures are unknown: fits converge to a local minimum"
+NOT_CONVEX = "the loss is not convex, since {}: fits converge to a local minimum"
 NOT_CONVERGED = "the tuner {result.tuner!r} did not converge: {result.status} ({result.reason})"
 LIGHT_ROWS = (
     "sample weights sum to {:.3g}: a row of weight k counts as k rows, so these are fewer than one, too few to learn "
@@ -50,6 +50,8 @@ DEFAULT_STRENGTH = 1.0  # with tuner=None and no strengths, as scikit-learn's de
 
 class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of the estimators; it has no parameters of its own."""
+
+    _reason_not_convex: ClassVar[str] = "some labels or structures are unknown"
 
     # What the estimators take; declared here, stored untouched by their own __init__.
     groups: GroupSpec
@@ -173,7 +175,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             )
             pairs = make_pairs(splits, row_weights, objective.reweighted)
         if not objective.is_convex and hints_of(objective).majoriser is None:
-            notes = (*notes, NOT_CONVEX)
+            notes = (*notes, NOT_CONVEX.format(self._reason_not_convex))
         n_jobs = max(1, min(n_jobs, len(pairs)))
         problem = Problem(
             objective=objective,

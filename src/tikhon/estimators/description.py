@@ -46,11 +46,24 @@ def mapping(values: Value) -> Record:
 def _tuner_options(stored: Mapping[str, Any]) -> Value:
     from tikhon.tuners import TUNERS
 
+    return _options(stored, TUNERS)
+
+
+def _trainer_options(stored: Mapping[str, Any]) -> Value:
+    from tikhon.trainers import TRAINERS
+
+    return _options(stored, TRAINERS)
+
+
+def _options(stored: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> Value:
     name = stored.get("name")
     options: Value = DictOf(Anything())
-    if isinstance(name, str) and name in TUNERS:
-        options = record_of(TUNERS[name], without=("checkpoint",))
-    return Record({"name": Text(tuple(TUNERS)), "options": options})
+    if isinstance(name, str) and name in kinds:
+        options = record_of(kinds[name], without=("checkpoint",))
+    return Record({"name": Text(tuple(kinds)), "options": options})
+
+
+TRAINER = Either(Text(), Later(_trainer_options, frozenset({dict})))
 
 
 GROUP_SPEC = Either(Nothing(), Text(), ListOf(Scalar()), mapping(Either(Scalar(), ListOf(Scalar()))))

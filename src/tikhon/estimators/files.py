@@ -11,12 +11,13 @@ from tikhon.estimators.state import restore
 
 if TYPE_CHECKING:
     from tikhon.estimators.chain.crf import ChainCRF
+    from tikhon.estimators.chain.hidden_crf import HiddenUnitCRF
     from tikhon.estimators.folding.folder import RNAFolder
     from tikhon.estimators.linear.logistic import LogisticRegression
     from tikhon.estimators.linear.ridge import Ridge
 
 
-def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF | RNAFolder":
+def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF | HiddenUnitCRF | RNAFolder":
     """Load a fitted model written by ``model.save(path)``; its predictions are bit-identical.
 
     Loading runs no code from the file. A file with any bit changed, a file from a newer version of tikhon and a file of
@@ -29,7 +30,7 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
 
     Returns
     -------
-    LogisticRegression, Ridge, ChainCRF or RNAFolder
+    LogisticRegression, Ridge, ChainCRF, HiddenUnitCRF or RNAFolder
     """
     header, arrays = read_file(path, kind=MODEL_KIND, max_version=MODEL_VERSION)
     name = str(header.get("estimator"))
@@ -38,5 +39,7 @@ def load(path: str | os.PathLike[str]) -> "LogisticRegression | Ridge | ChainCRF
             f"{os.fspath(path)}: estimator is {name!r}; this version of tikhon supports {', '.join(ESTIMATORS)}"
         )
     model_class = getattr(import_module(ESTIMATORS[name]), name)
-    model: LogisticRegression | Ridge | ChainCRF | RNAFolder = restore(model_class, header, arrays, path)
+    model: LogisticRegression | Ridge | ChainCRF | HiddenUnitCRF | RNAFolder = restore(
+        model_class, header, arrays, path
+    )
     return model

@@ -18,9 +18,15 @@ from tikhon.data.values import Mismatch
 from tikhon.errors import FileFormatError, InputError
 from tikhon.groups import Groups
 from tikhon.results import Step, TuneResult
+from tikhon.trainers import TRAINERS
 from tikhon.tuners import TUNERS
 
 Arrays = dict[str, NDArray[Any]]
+
+KINDS: dict[str, Mapping[str, type[Any]]] = {
+    "tuner": TUNERS,
+    "trainer": TRAINERS,
+}  # parameters that may be objects, by name
 
 
 def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
@@ -70,8 +76,8 @@ def _parameters(model: Any) -> dict[str, Any]:
     for name, value in model.get_params(deep=False).items():
         if name == "groups":
             value = model._column_groups() if callable(value) or _has_slices(value) else value
-        if name == "tuner":
-            value = _tuner_state(value)
+        if name in KINDS:
+            value = _object_state(value, KINDS[name])
         elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
             continue  # splits refer to rows, which are not in the file
         elif isinstance(value, Mapping):
@@ -92,11 +98,11 @@ def _restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:
     for name, value in stored.items():
         if isinstance(value, dict) and "mapping" in value:
             value = dict(value["mapping"])
-        elif name == "tuner" and isinstance(value, dict):
+        elif name in KINDS and isinstance(value, dict):
             options: Any = {
                 key: tuple(part) if isinstance(part, list) else part for key, part in value["options"].items()
             }
-            value = TUNERS[value["name"]](**options)
+            value = KINDS[name][value["name"]](**options)
         parameters[name] = value
     return parameters
 
@@ -109,14 +115,14 @@ def _as_list(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _tuner_state(tuner: Any) -> Any:
-    """A name, or the name and options of a built-in tuner; others are returned unchanged, which JSON refuses."""
-    if tuner is None or isinstance(tuner, str):
-        return tuner
-    name = getattr(tuner, "name", None)
-    if TUNERS.get(str(name)) is not type(tuner) or not dataclasses.is_dataclass(tuner):
-        return tuner
-    options = {field.name: getattr(tuner, field.name) for field in dataclasses.fields(tuner) if field.init}
+def _object_state(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+    """A name, or the name and options of a built-in kind; others are returned unchanged, which JSON refuses."""
+    if value is None or isinstance(value, str):
+        return value
+    name = getattr(value, "name", None)
+    if kinds.get(str(name)) is not type(value) or not dataclasses.is_dataclass(value):
+        return value
+    options = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     return {"name": name, "options": {key: value for key, value in options.items() if key != "checkpoint"}}
 
 

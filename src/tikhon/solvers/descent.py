@@ -209,7 +209,9 @@ class Descent:
         q = self._by_metric(q)
         if usable:
             s, y, sy = usable[-1]
-            q *= sy / float(y @ self._by_metric(y))
+            size = float(y @ self._by_metric(y))
+            if size > 0.0:  # tiny changes of a gradient underflow in single precision
+                q *= sy / size
         for (s, y, sy), a in zip(usable, reversed(applied), strict=True):
             q = _plus_multiple(q, a - float(y @ q) / sy, s)
         return _where(free, q.astype(np.float64, copy=False))

@@ -39,7 +39,7 @@ class LBFGS:
         weights = problem.starting(start)
         if start is not None and hints_of(objective).hessian_sketch is None:
             weights = problem.resized(weights)
-        guess = _first_guess(problem, weights)
+        guess = first_guess(problem, weights)
         memory = (MEMORY if len(weights) <= MANY else LITTLE_MEMORY) if self.memory is None else self.memory
         if hints_of(objective).hessian_sketch is None:
             return _Run(problem, guess, memory).minimise(weights, tol, self.max_iter)
@@ -63,7 +63,7 @@ class LBFGS:
 
 
 @dataclass(frozen=True, eq=False)
-class _Guess:
+class FirstGuess:
     """What is known of the Hessian before the first step. It lives for the whole fit: no more vectors than needed."""
 
     metric: Vector | Product
@@ -71,7 +71,7 @@ class _Guess:
     single: bool  # can the pairs be stored in single precision?
 
 
-def _first_guess(problem: Penalised, weights: Vector) -> _Guess:
+def first_guess(problem: Penalised, weights: Vector) -> FirstGuess:
     """The metric is in units of the strengths, so that the units of columns and widely differing strengths do not matter."""
     diagonal = problem.diagonal(weights)
     unit = np.where(problem.unpenalised, diagonal, problem.strength)
@@ -79,13 +79,13 @@ def _first_guess(problem: Penalised, weights: Vector) -> _Guess:
     damped = relative**DIAGONAL_POWER * relative.max(initial=0.0) ** (1.0 - DIAGONAL_POWER)
     metric = unit * np.where(problem.unpenalised, 1.0, damped)
     single = bool(SINGLE_RANGE[0] <= metric.min(initial=1.0) and metric.max(initial=1.0) <= SINGLE_RANGE[1])
-    return _Guess(metric.astype(np.float32) if single else metric, diagonal[problem.unpenalised], single)
+    return FirstGuess(metric.astype(np.float32) if single else metric, diagonal[problem.unpenalised], single)
 
 
 class _Run:
     """One descent with its stopping rules."""
 
-    def __init__(self, problem: Penalised, guess: _Guess, memory: int) -> None:
+    def __init__(self, problem: Penalised, guess: FirstGuess, memory: int) -> None:
         self._problem, self._free_diagonal = problem, guess.free_diagonal
         self._descent = Descent(memory=memory, metric=guess.metric, noise=16.0 * EPSILON, single=guess.single)
 

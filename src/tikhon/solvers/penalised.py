@@ -212,8 +212,12 @@ class Penalised:
         return np.where(self.unpenalised, self.lift, self.strength) if self.flat.exist else self.strength
 
     def starting(self, start: Vector | None) -> Vector:
-        """The starting point: the given one or the baseline, without the flat directions."""
-        return self.project(baseline(self.objective) if start is None else start)
+        """The starting point: the given one, revived, or the baseline, without the flat directions."""
+        if start is None:
+            start = baseline(self.objective)
+        elif self.hints.removable is not None:
+            start = self.hints.removable.revived(start)
+        return self.project(start)
 
     def resized(self, weights: Vector) -> Vector:
         """One Newton step along the penalised weights themselves: at new strengths they first all shrink or grow.

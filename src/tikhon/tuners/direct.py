@@ -16,6 +16,7 @@ from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.refit import refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
+from tikhon.tuners.vanishing import weak_enough
 
 POLISHED = 1e-22  # relative gap of the last Newton steps
 FIRST_FIT = 1e-2  # relative gap of the fit at which the Hessian is sketched
@@ -117,7 +118,10 @@ class Direct(Tuner):
         there.
         """
         objective, weights = problem.objective, problem.start
-        strength = problem.groups.expand(integrated.first_strengths(self.start, weights))
+        strengths = integrated.first_strengths(self.start, weights)
+        if self.start is None and weights is None:
+            strengths, weights = weak_enough(problem, objective, strengths)
+        strength = problem.groups.expand(strengths)
         hints = hints_of(objective)
         if hints.hessian_sketch is not None:
             if weights is None:

@@ -20,6 +20,7 @@ from tikhon.tuners.prior import strength_prior
 from tikhon.tuners.refit import bound_warnings, carried_over, many_strengths, refit
 from tikhon.tuners.settings import check_pairs, check_steps, natural_strengths, starting_theta, strength_bounds
 from tikhon.tuners.staged_descent import Plan, StagedDescent
+from tikhon.tuners.vanishing import weak_enough
 from tikhon.tuners.workers import workers
 
 FIRST_ACCURACY = 0.1  # of linear solves at the start; fits are far more accurate
@@ -174,6 +175,12 @@ class Gradient(Tuner):
             return starting_theta(self.start, problem.groups), warm
         if problem.start_strengths is not None:
             return np.log(problem.start_strengths[learned]), warm
+        if warm is None:
+            weak, weights = weak_enough(
+                problem, problem.pairs[0].train, np.where(learned, natural, problem.groups.fixed)
+            )
+            if weights is not None:
+                return np.log(weak[learned]), _begun(problem, weights)
         if not self.settle:
             return np.log(natural[learned]), warm
         strengths, weights = _settled(problem, natural, bounds)

@@ -16,6 +16,7 @@ from tikhon.tuners.integrated import IntegratedOut
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.refit import convex_bound, refit, vanished_groups
 from tikhon.tuners.settings import check_prior, check_steps
+from tikhon.tuners.vanishing import weak_enough
 
 FIRST_GAP = 1e-2  # relative gap of the first fit
 FURTHEST = 10.0  # limit on an accelerated step, in units of the plain one
@@ -106,6 +107,9 @@ class _Run:
         self.weights = baseline(problem.objective) if problem.start is None else problem.start
         self.value, self.change = np.inf, np.inf
         self._strengths = self.updated = self._integrated.first_strengths(tuner.start, problem.start)
+        if tuner.start is None and problem.start is None:
+            self._strengths, weights = weak_enough(problem, problem.objective, self.updated)
+            self.updated, self.weights = self._strengths, self.weights if weights is None else weights
         self._next = self.updated  # the strengths of the next fit: updated, or extrapolated
         self._restore()
 

@@ -1,7 +1,6 @@
 """Chain CRFs with learned strengths."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +8,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tikhon.errors import InputError
 from tikhon.estimators.base import cores
 from tikhon.estimators.chain.description import CHAIN_FILE
 from tikhon.estimators.chain.groups import TEMPLATE, chain_groups
 from tikhon.estimators.chain.rules import Allowed
-from tikhon.estimators.chain.sequence_estimator import SequenceEstimator
+from tikhon.estimators.chain.sequence_estimator import Decoding, SequenceEstimator
 from tikhon.estimators.chain.state import chain_state, restored_chain
 from tikhon.estimators.chain.token_features import FeatureEncoder
 from tikhon.estimators.chain.weights import carried_weights, warn_of_size
@@ -26,6 +24,7 @@ from tikhon.models.chain.objective import Chain
 from tikhon.models.chain.sequences import Sequences
 from tikhon.objective import Vector
 from tikhon.solvers import Solver
+from tikhon.trainers import Trainer
 from tikhon.tuners import Tuner
 from tikhon.tuners.base import Rescale
 
@@ -62,6 +61,13 @@ class ChainCRF(SequenceEstimator):
     allowed : None, "bio", "bioes" or iterable of pairs (label, next label), default=None
         Which labels may follow which in predictions; all others have probability 0. A pair (None, label) allows a label at
         the start. Training is not restricted.
+    decoding : {"viterbi", "marginal"}, default="viterbi"
+        Predictions are the most probable labels of a sequence as a whole ("viterbi") or of each token ("marginal"), of which
+        more are right, but which may contradict each other.
+    trainer : {"lbfgs", "sgd", "perceptron", "margin"} or trainer object, default="lbfgs"
+        How the weights are trained. "lbfgs": by the solver, to convergence, at strengths that the tuner learns. The others
+        (``tikhon.trainers``) visit one sequence after another for a number of epochs, or until held-out sequences say stop;
+        they learn no strengths and have none unless these are given.
     cv : "auto", int, splitter, iterable of (train, test) or None, default="auto"
         How sequences are split for tuners that need hold-out data. None: a single hold-out. "auto": a single hold-out for
         ``tuner="auto"`` with 5,000 or more sequences, else five folds.
@@ -130,6 +136,8 @@ class ChainCRF(SequenceEstimator):
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         allowed: Allowed = None,
+        decoding: Decoding = "viterbi",
+        trainer: str | Trainer = "lbfgs",
         cv: Any = "auto",
         validation_fraction: float = 0.2,
         rescale: Rescale = "none",
@@ -148,6 +156,8 @@ class ChainCRF(SequenceEstimator):
         self.all_pairs = all_pairs
         self.class_weight = class_weight
         self.allowed = allowed
+        self.decoding = decoding
+        self.trainer = trainer
         self.cv = cv
         self.validation_fraction = validation_fraction
         self.rescale = rescale
@@ -194,10 +204,6 @@ class ChainCRF(SequenceEstimator):
         return list(zip(names, weights[order].tolist(), strict=True))
 
     # Implementation of the base class's abstract methods.
-
-    def _check_own_parameters(self) -> None:
-        if self.order not in (1, 2) or not isinstance(self.order, Integral):
-            raise InputError(f"order={self.order!r}: write 1 or 2")
 
     def _objective_of(self, data: Sequences, row_weights: Vector, warn: Warn) -> Chain:
         layout = layout_of(data, self.order, all_pairs=self.all_pairs)

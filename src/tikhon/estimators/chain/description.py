@@ -1,4 +1,4 @@
-"""Description of a chain CRF's model file; ``state.py`` writes and restores it."""
+"""Descriptions of the model files of chains; ``state.py`` writes and restores them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +16,44 @@ from tikhon.data.values import (
     Scalar,
     Sizes,
     Text,
+    Value,
     Whole,
     optional,
 )
-from tikhon.estimators.description import CLASS_WEIGHT, TRUTH, model_description
+from tikhon.estimators.description import CLASS_WEIGHT, TRAINER, TRUTH, model_description
 
 MOST_FEATURES = 2**31 - 1  # the kernels use 32-bit feature numbers
 MOST_LABELS = 2**16  # and 16-bit label numbers
+MOST_HIDDEN = 2**20
+DECODINGS = ("viterbi", "marginal")
 ORDER = Whole(1, 2)
 MOST_WEIGHT = 1e100  # as for data: scores are summed without overflow checks
 
 
+def _n_steps(sizes: Sizes) -> int:
+    return sizes["n_steps.1"] + sizes.get("n_steps.2", 0)
+
+
 def _n_weights(sizes: Sizes) -> int:
-    return sizes["n_pairs"] + sizes["n_steps.1"] + sizes.get("n_steps.2", 0)
+    return sizes["n_pairs"] + _n_steps(sizes)
 
 
-def _arrays(header: Header, arrays: Arrays) -> dict[str, Array]:
-    described = {
+def _n_hidden_weights(sizes: Sizes) -> int:
+    """Of features by units, of units, of labels by units, of labels (all, first, last), of steps."""
+    n_hidden, n_labels = sizes["n_hidden"], sizes["n_labels"]
+    return (sizes["n_features"] + 1 + n_labels) * n_hidden + 3 * n_labels + _n_steps(sizes)
+
+
+def _pair_arrays(header: Header, arrays: Arrays) -> dict[str, Array]:
+    return {
         "pairs.features": Array("int", ("n_pairs",), at_least=0, below=header["n_features"]),
         "pairs.labels": Array("int", ("n_pairs",), at_least=0, below=header["n_labels"]),
+        **_sequence_arrays(header, arrays),
     }
+
+
+def _sequence_arrays(header: Header, arrays: Arrays) -> dict[str, Array]:
+    described = {}
     for back in range(1, header["order"] + 1):
         described[f"transitions.{back}"] = Array(
             "int", (f"n_steps.{back}", 1 + back), at_least=0, below=header["n_labels"], distinct=True
@@ -82,24 +100,35 @@ def _refuse_first(wrong: NDArray[np.bool_], name: str, values: NDArray[np.int32]
         raise Mismatch(f"{name}[{place}]", str(values[place]), expected)
 
 
+PARAMETERS: dict[str, Value] = {
+    "order": ORDER,
+    "all_pairs": TRUTH,
+    "class_weight": CLASS_WEIGHT,
+    "allowed": Either(Nothing(), Text(("bio", "bioes")), ListOf(Row(Scalar(), Scalar()))),
+    "decoding": Text(DECODINGS),
+    "trainer": TRAINER,
+    "warm_start": Flag(),
+}
+HEADER: dict[str, Value] = {
+    "n_columns": optional(Whole(0, MOST_FEATURES, names="n_features")),  # of arrays; None: features have names
+    "n_features": Whole(0, MOST_FEATURES, names="n_features"),
+    "n_labels": Whole(2, MOST_LABELS, names="n_labels"),
+    "order": ORDER,
+    "recipe": optional(DictOf(Anything())),  # how features were made: from FeatureMaker for the command
+}
 CHAIN_FILE = model_description(
-    parameters={
-        "order": ORDER,
-        "all_pairs": TRUTH,
-        "class_weight": CLASS_WEIGHT,
-        "allowed": Either(Nothing(), Text(("bio", "bioes")), ListOf(Row(Scalar(), Scalar()))),
-        "warm_start": Flag(),
-    },
-    header={
-        "n_columns": optional(Whole(0, MOST_FEATURES, names="n_features")),  # of arrays; None: features have names
-        "n_features": Whole(0, MOST_FEATURES, names="n_features"),
-        "n_labels": Whole(2, MOST_LABELS),
-        "order": ORDER,
-        "n_dense_pairs": Whole(at_least=0),
-        "recipe": optional(DictOf(Anything())),  # how features were made: from FeatureMaker for the command
-    },
-    arrays=_arrays,
+    parameters=PARAMETERS,
+    header={**HEADER, "n_dense_pairs": Whole(at_least=0)},
+    arrays=_pair_arrays,
     n_weights=_n_weights,
     has_classes=True,
     agreements=(_check_labels, _check_pairs, _check_weights),
+)
+HIDDEN_UNIT_FILE = model_description(
+    parameters={**PARAMETERS, "n_hidden": Whole(1, MOST_HIDDEN)},
+    header={**HEADER, "n_hidden": Whole(1, MOST_HIDDEN, names="n_hidden"), "in_best_states": Flag()},
+    arrays=_sequence_arrays,
+    n_weights=_n_hidden_weights,
+    has_classes=True,
+    agreements=(_check_labels, _check_weights),
 )

@@ -1,15 +1,19 @@
-"""Which weights of a chain CRF share a strength."""
+"""Which weights of a chain share a strength."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tikhon.errors import InputError
 from tikhon.groups import ALL, REST, Groups, GroupSpec, groups_of_columns
-from tikhon.models.chain.layout import Layout
+from tikhon.models.chain.hidden_units import HiddenLayer
+from tikhon.models.chain.layout import ChainLayout, Layout
 
 TEMPLATE = "template"
 STRENGTH_OF_NOTHING = 1.0
+INPUTS, HIDDEN_TO_LABEL, BIASES = "inputs", "hidden_to_label", "biases"
 TRANSITIONS = ("transitions", "transitions2")  # of label pairs, of label triples
 
 
@@ -28,15 +32,44 @@ def chain_groups(spec: GroupSpec, names: Sequence[str] | None, layout: Layout) -
     ``names`` are those of the features, None for columns of arrays. With ``spec`` None all weights are one group.
     """
     if spec is None:
-        return Groups(np.zeros(layout.n_weights, np.intp), (ALL,), np.full(1, np.nan))
-    columns = [f"x{j}" for j in range(layout.n_features)] if names is None else names
+        return _one_group(layout.n_weights)
+    index, numbers = _feature_groups(spec, names, layout.n_features, ALL)
+    return _with_transitions([index[layout.pair_features]], numbers, layout)
+
+
+def hidden_unit_groups(spec: GroupSpec, names: Sequence[str] | None, layout: ChainLayout[HiddenLayer]) -> Groups:
+    """Groups of features, each with its weights for all hidden units, of weights between units and labels, of biases, and of
+    transitions; as ``chain_groups``."""
+    if spec is None:
+        return _one_group(layout.n_weights)
+    layer = layout.emission
+    index, numbers = _feature_groups(spec, names, layer.n_features, INPUTS)
+    found: Any = np.empty(layer.n_weights, np.intp)
+    of_features, of_units, of_labels, of_scores = layer.parts(found)
+    of_features[:] = index[:, None]
+    of_labels[:] = numbers.setdefault(HIDDEN_TO_LABEL, len(numbers))
+    of_units[:] = of_scores[:] = numbers.setdefault(BIASES, len(numbers))
+    return _with_transitions([found], numbers, layout)
+
+
+def _one_group(n_weights: int) -> Groups:
+    return Groups(np.zeros(n_weights, np.intp), (ALL,), np.full(1, np.nan))
+
+
+def _feature_groups(
+    spec: GroupSpec, names: Sequence[str] | None, n_features: int, of_columns: str
+) -> tuple[NDArray[np.intp], dict[str, int]]:
+    """The group of each feature, and the numbers of the groups; ``of_columns`` names that of all columns of arrays."""
+    columns = [f"x{j}" for j in range(n_features)] if names is None else names
     if isinstance(spec, str) and spec == TEMPLATE:
-        spec = [ALL] * len(columns) if names is None else templates(names)
+        spec = [of_columns] * len(columns) if names is None else templates(names)
     elif isinstance(spec, str) and spec != "separate":
         raise InputError(f"groups={spec!r}: write 'template', 'separate', None, an array, a dict or a function")
     index, groups = groups_of_columns(spec, columns)
-    numbers = {name: number for number, name in enumerate(groups)}
-    per_weight = [index[layout.pair_features]]
+    return index, {name: number for number, name in enumerate(groups)}
+
+
+def _with_transitions(per_weight: list[NDArray[np.intp]], numbers: dict[str, int], layout: ChainLayout[Any]) -> Groups:
     for name, rows in zip(TRANSITIONS, layout.transitions, strict=False):
         per_weight.append(np.full(len(rows), numbers.setdefault(name, len(numbers)), np.intp))
     every = np.concatenate(per_weight)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, Literal, Self, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,9 +25,12 @@ from tikhon.models.chain.label_chain import LabelChain
 from tikhon.models.chain.layout import ChainLayout
 from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Matrix, Vector
+from tikhon.trainers import Trainer, make_trainer
 
 # The last decoder of each model, with its weights and parameters; cached here since predictions do not modify the model.
 _decoders: "WeakKeyDictionary[SequenceEstimator, tuple[Vector, Any, ChainDecoder]]" = WeakKeyDictionary()
+
+Decoding: TypeAlias = Literal["viterbi", "marginal"]
 
 UNSEEN_LABEL = -2  # in data for scoring: equals no prediction
 
@@ -38,8 +42,11 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
     files, in the methods that raise ``NotImplementedError``.
     """
 
+    order: int
     class_weight: Mapping[Any, float] | str | None
     allowed: Allowed
+    decoding: Decoding
+    trainer: str | Trainer
 
     classes_: NDArray[Any]
     recipe_: dict[str, Any] | None  # how features were made, as JSON for model files, if their maker provides it
@@ -51,7 +58,6 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
 
     def _check_own_parameters(self) -> None:
         """Check the parameters that only this estimator has."""
-        raise NotImplementedError
 
     def _objective_of(self, data: Sequences, row_weights: Vector, warn: Warn) -> LabelChain:
         raise NotImplementedError
@@ -96,6 +102,9 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         self
         """
         checked_parameters(self)
+        if self.order not in (1, 2) or not isinstance(self.order, Integral):
+            raise InputError(f"order={self.order!r}: write 1 or 2")
+        self._check_decoding()
         self._check_own_parameters()
         sequences, labels = as_sequences("X", X, lengths), as_sequences("y", y, lengths)
         if not sequences:
@@ -113,7 +122,9 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         names = encoder.names if encoder.n_columns is None else None
         groups = self._with_strengths(self._groups_of(names, layout))
         rules_of(self.allowed, classes)  # bad rules raise before the work, not after
-        tuner = self._checked_tuner(groups)
+        trainer = make_trainer(self.trainer)
+        tuner = trainer or self._checked_tuner(groups)
+        objective.by_token = self.decoding == "marginal"
         start = None if old is None else self._carried_weights(*old, encoder.names, classes, layout)
         result = self._tune(
             tuner, objective, groups, objective.row_weights, X=sequences, y=labels, codes=None, one_thread=True, n_jobs=1,
@@ -121,7 +132,24 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         )  # fmt: skip
         self.classes_ = classes
         self.recipe_ = None
-        self._encoder, self._layout, self._weights = encoder, layout, result.weights
+        in_best_states = trainer is not None and trainer.in_best_states
+        self._layout = layout.with_best_states() if in_best_states else layout
+        self._encoder, self._weights = encoder, result.weights
+
+    def _with_strengths(self, groups: Groups) -> Groups:
+        if make_trainer(self.trainer) is None:
+            return super()._with_strengths(groups)
+        if not (self.tuner is None or self.tuner == "auto"):
+            raise InputError(
+                f"trainer={self.trainer!r} learns no strengths: leave tuner={self.tuner!r} out, or set trainer='lbfgs'"
+            )
+        found = groups.with_fixed(0.0 if self.strengths is None else self.strengths)
+        if found.learned.any():
+            missing = found.names[int(np.argmax(found.learned))]
+            raise InputError(
+                f"trainer={self.trainer!r} needs a strength for every group or for none: {missing!r} has none"
+            )
+        return found
 
     def _objective(
         self, encoder: FeatureEncoder, sequences: Sequence[Any], labels: Sequence[Any], row_weights: Vector, warn: Warn
@@ -161,7 +189,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
     # Predictions.
 
     def predict(self, X: Any, lengths: Any = None, *, known: Any = None) -> list[list[Any]]:
-        """The most probable labels of each sequence (Viterbi).
+        """The most probable labels: of each sequence as a whole or, with ``decoding="marginal"``, token by token.
 
         Parameters
         ----------
@@ -175,9 +203,21 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         list of lists of labels
         """
         data = self._encoded(X, lengths, known)
-        codes, scores = self._decoder().best(data)
+        return self._label_codes().decode(self._best_codes(data), data.starts)
+
+    def _best_codes(self, data: Sequences) -> NDArray[np.int32]:
+        self._check_decoding()  # it may have been changed since the fit
+        if self.decoding == "viterbi":
+            codes, scores = self._decoder().best(data)
+        else:
+            marginals, scores = self._decoder().marginals(data)
+            codes = marginals.argmax(axis=1).astype(np.int32)
         _refuse_impossible(scores)
-        return self._label_codes().decode(codes, data.starts)
+        return codes
+
+    def _check_decoding(self) -> None:
+        if self.decoding not in get_args(Decoding):
+            raise InputError(f"decoding={self.decoding!r}: write one of {', '.join(map(repr, get_args(Decoding)))}")
 
     def predict_marginals(self, X: Any, lengths: Any = None, *, known: Any = None) -> list[Matrix]:
         """The probability of each label (a column each, in the order of ``classes_``) at each token, by sequence."""
@@ -223,9 +263,7 @@ class SequenceEstimator(WeightsByGroup, TunedEstimator):
         weights[truth == UNKNOWN] = 0.0
         if not weights.any():
             raise InputError("y has no known labels of positive weight to score by")
-        found, scores = self._decoder().best(data)
-        _refuse_impossible(scores)
-        return float(np.average(found == truth, weights=weights))
+        return float(np.average(self._best_codes(data) == truth, weights=weights))
 
     def _encoded(self, X: Any, lengths: Any, known: Any) -> Sequences:
         check_is_fitted(self)

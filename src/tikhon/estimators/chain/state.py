@@ -1,4 +1,4 @@
-"""A chain CRF in a model file: the names of its features, its pairs of features and labels, its transitions."""
+"""Chains in model files: the names of features, the weights that exist, transitions."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -11,7 +11,8 @@ from tikhon.data.values import Mismatch
 from tikhon.estimators.chain.token_features import FeatureEncoder, Numbering
 from tikhon.estimators.state import Arrays
 from tikhon.models.chain.feature_table import FeatureTable
-from tikhon.models.chain.layout import Layout
+from tikhon.models.chain.hidden_units import HiddenLayer
+from tikhon.models.chain.layout import ChainLayout, Layout
 from tikhon.models.chain.transitions import Transitions
 
 
@@ -19,34 +20,61 @@ def chain_state(encoder: FeatureEncoder, layout: Layout, arrays: Arrays) -> dict
     """Fill the arrays and return the header entries."""
     arrays["pairs.features"] = layout.pair_features
     arrays["pairs.labels"] = layout.pair_labels
+    return _sequence_state(encoder, layout, arrays) | {"n_dense_pairs": layout.n_dense_pairs}
+
+
+def hidden_unit_state(encoder: FeatureEncoder, layout: ChainLayout[HiddenLayer], arrays: Arrays) -> dict[str, Any]:
+    """Fill the arrays and return the header entries."""
+    layer = layout.emission
+    own = {"n_hidden": layer.n_hidden, "in_best_states": layer.in_best_states}
+    return _sequence_state(encoder, layout, arrays) | own
+
+
+def _sequence_state(encoder: FeatureEncoder, layout: ChainLayout[Any], arrays: Arrays) -> dict[str, Any]:
     for number, rows in enumerate(layout.transitions, start=1):
         arrays[f"transitions.{number}"] = rows.astype(np.int32)
     if encoder.n_columns is None:
         arrays["features.text"], arrays["features.ends"] = _packed(list(encoder.numbers))
     return {
         "n_columns": encoder.n_columns,
-        "n_features": layout.n_features,
+        "n_features": encoder.n_features,
         "n_labels": layout.n_labels,
         "order": layout.order,
-        "n_dense_pairs": layout.n_dense_pairs,
     }
 
 
 def restored_chain(header: Mapping[str, Any], arrays: Arrays) -> tuple[FeatureEncoder, Layout]:
     """Restore from a header and arrays that agree with ``description.py``; that names differ is checked here."""
+    table = FeatureTable(
+        header["n_features"], header["n_labels"], arrays["pairs.features"].astype(np.int32),
+        arrays["pairs.labels"].astype(np.int32), header["n_dense_pairs"],
+    )  # fmt: skip
+    return _restored_encoder(header, arrays), Layout(table, _restored_steps(header, arrays))
+
+
+def restored_hidden_units(
+    header: Mapping[str, Any], arrays: Arrays
+) -> tuple[FeatureEncoder, ChainLayout[HiddenLayer]]:  # fmt: skip
+    """As ``restored_chain``."""
+    layer = HiddenLayer(
+        header["n_features"], header["n_labels"], header["n_hidden"], in_best_states=header["in_best_states"]
+    )  # fmt: skip
+    return _restored_encoder(header, arrays), ChainLayout(layer, _restored_steps(header, arrays))
+
+
+def _restored_encoder(header: Mapping[str, Any], arrays: Arrays) -> FeatureEncoder:
     numbers = Numbering()
     if header["n_columns"] is None:
         names = _unpacked(arrays["features.text"], arrays["features.ends"])
         numbers.update({name: number for number, name in enumerate(names)})
         if len(names) != len(numbers):
             raise Mismatch("features.text", "a list with a name twice", "names that differ")
-    table = FeatureTable(
-        header["n_features"], header["n_labels"], arrays["pairs.features"].astype(np.int32),
-        arrays["pairs.labels"].astype(np.int32), header["n_dense_pairs"],
-    )  # fmt: skip
+    return FeatureEncoder(numbers, header["n_columns"])
+
+
+def _restored_steps(header: Mapping[str, Any], arrays: Arrays) -> Transitions:
     rows = tuple(arrays[f"transitions.{number}"].astype(np.int64) for number in range(1, header["order"] + 1))
-    layout = Layout(table, Transitions(header["n_labels"], header["order"], rows))
-    return FeatureEncoder(numbers, header["n_columns"]), layout
+    return Transitions(header["n_labels"], header["order"], rows)
 
 
 def _packed(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -11,13 +11,15 @@ from tikhon.errors import InputError, TuningWarning
 from tikhon.estimators.checks import as_input_error, refuse_extreme_weights
 from tikhon.estimators.memory import warn_if_too_large
 from tikhon.estimators.user_warnings import Warn
-from tikhon.models.chain.layout import Layout
+from tikhon.models.chain.hidden_units import HiddenLayer
+from tikhon.models.chain.layout import ChainLayout, Layout
 from tikhon.models.chain.sequences import UNKNOWN, Sequences
 from tikhon.objective import Vector
 
 # Weight-sized vectors that a tuning holds at a time (L-BFGS memories, gradients of chunks, adjoints), and tables of steps.
 VECTORS, TABLES = 40, 25
 STEPS_PER_SECOND, LONG_PASS = 1.5e9, 10.0  # of one thread, and seconds of a pass that are worth a warning
+TERMS_PER_SECOND, PRODUCTS_PER_SECOND = 1.5e9, 1e10  # of (hidden unit, label) and of (feature, hidden unit)
 
 
 def sequence_weights(
@@ -57,21 +59,54 @@ def carried_weights(
     layout: Layout,
 ) -> Vector:
     """Weights of an earlier fit in the layout of this one, matched by feature names and labels; 0 for new pairs."""
-    label_of = {label: code for code, label in enumerate(old_classes.tolist())}
-    feature_of = {name: number for number, name in enumerate(old_names)}
-    labels = np.array([label_of.get(label, -1) for label in classes.tolist()])
-    features = np.array([feature_of.get(name, -1) for name in names])
+    features, labels = _old_numbers(old_names, names), _old_numbers(old_classes.tolist(), classes.tolist())
     start = np.zeros(layout.n_weights)
     start[: layout.n_pairs] = _looked_up(
         np.column_stack([old_layout.pair_features, old_layout.pair_labels]), old_weights[: old_layout.n_pairs],
         np.column_stack([features[layout.pair_features], labels[layout.pair_labels]]),
     )  # fmt: skip
+    _carry_transitions(old_layout, old_weights, layout, labels, start)
+    return start
+
+
+def carried_hidden_weights(
+    old_names: Sequence[str],
+    old_classes: NDArray[Any],
+    old_layout: ChainLayout[HiddenLayer],
+    old_weights: Vector,
+    names: Sequence[str],
+    classes: NDArray[Any],
+    layout: ChainLayout[HiddenLayer],
+) -> Vector:
+    """As ``carried_weights``; new features, labels and hidden units begin as in a cold start."""
+    features, labels = _old_numbers(old_names, names), _old_numbers(old_classes.tolist(), classes.tolist())
+    start = np.zeros(layout.n_weights)
+    own, _ = layout.split(start)
+    own[:] = layout.emission.start()
+    n_units = min(layout.emission.n_hidden, old_layout.emission.n_hidden)
+    old_w, old_b, old_v, old_c = old_layout.emission.parts(old_layout.split(old_weights)[0])
+    w, b, v, c = layout.emission.parts(own)
+    w[features >= 0, :n_units] = old_w[features[features >= 0], :n_units]
+    v[labels >= 0, :n_units] = old_v[labels[labels >= 0], :n_units]
+    b[:n_units], c[:, labels >= 0] = old_b[:n_units], old_c[:, labels[labels >= 0]]
+    _carry_transitions(old_layout, old_weights, layout, labels, start)
+    return start
+
+
+def _old_numbers(old_names: Sequence[Any], names: Sequence[Any]) -> NDArray[np.intp]:
+    """The number that each name had, -1 if it is new."""
+    number_of = {name: number for number, name in enumerate(old_names)}
+    return np.array([number_of.get(name, -1) for name in names], np.intp)
+
+
+def _carry_transitions(
+    old_layout: ChainLayout[Any], old_weights: Vector, layout: ChainLayout[Any], labels: NDArray[np.intp], start: Vector
+) -> None:  # fmt: skip
     old_parts, parts = old_layout.transition_parts(old_weights), layout.transition_parts(start)
     for old_rows, old_part, rows, part in zip(
         old_layout.transitions, old_parts, layout.transitions, parts, strict=False
     ):
         part[:] = _looked_up(old_rows, old_part, labels[rows])
-    return start
 
 
 def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np.int64]) -> Vector:
@@ -90,17 +125,39 @@ def _looked_up(old_keys: NDArray[np.int64], old_values: Vector, keys: NDArray[np
 
 def warn_of_size(data: Sequences, layout: Layout, warn: Warn) -> None:
     """Warn before the work begins if memory is likely to be too small or a pass to take long, with estimates."""
-    n_steps = layout.n_weights - layout.n_pairs if layout.steps.are_few else int(np.prod(layout.steps.edge_shape))
-    warn_if_too_large(
-        8.0 * (VECTORS * layout.n_weights + TABLES * n_steps) + 2.0 * data.features.nbytes,
-        f"{layout.n_weights:,} weights, {n_steps:,} steps between labels and {len(data.features):,} token features take",
-        "use fewer features (drop rare ones), fewer labels, order=1 or all_pairs=False",
-        warn,
-    )
+    n_steps = layout.n_weights - layout.n_pairs if layout.steps.are_few else layout.n_labels ** (layout.order + 1)
+    advice = "fewer labels, order=1 or all_pairs=False"
+    _warn_of_memory(data, layout.n_weights, n_steps, f"use fewer features (drop rare ones), {advice}", warn)
     seconds = data.n_tokens * n_steps / STEPS_PER_SECOND
     if not layout.steps.are_few and seconds > LONG_PASS:
-        warn(
-            f"a pass over {data.n_tokens:,} tokens with {n_steps:,} steps between {data.n_labels:,} labels takes about "
-            f"{seconds:.0f} s, and a tuning takes a hundred passes or more: use fewer labels, order=1 or all_pairs=False",
-            TuningWarning,
-        )
+        _warn_of_time(data, f"{n_steps:,} steps between {data.n_labels:,} labels", seconds, advice, warn)
+
+
+def warn_of_hidden_size(data: Sequences, layout: ChainLayout[HiddenLayer], warn: Warn) -> None:
+    """As ``warn_of_size``."""
+    n_hidden, n_steps = layout.emission.n_hidden, layout.n_labels ** (layout.order + 1)
+    advice = "fewer hidden units or labels, or order=1"
+    _warn_of_memory(data, layout.n_weights, n_steps, f"use fewer features (drop rare ones), {advice}", warn)
+    n_terms = n_hidden * data.n_labels
+    seconds = data.n_tokens * (n_terms / TERMS_PER_SECOND + n_steps / STEPS_PER_SECOND)
+    seconds += 4.0 * len(data.features) * n_hidden / PRODUCTS_PER_SECOND
+    if seconds > LONG_PASS:
+        work = f"{n_hidden:,} hidden units and {n_steps:,} steps between {data.n_labels:,} labels"
+        _warn_of_time(data, work, seconds, advice, warn)
+
+
+def _warn_of_memory(data: Sequences, n_weights: int, n_steps: int, advice: str, warn: Warn) -> None:
+    warn_if_too_large(
+        8.0 * (VECTORS * n_weights + TABLES * n_steps) + 2.0 * data.features.nbytes,
+        f"{n_weights:,} weights, {n_steps:,} steps between labels and {len(data.features):,} token features take",
+        advice,
+        warn,
+    )
+
+
+def _warn_of_time(data: Sequences, work: str, seconds: float, advice: str, warn: Warn) -> None:
+    warn(
+        f"a pass over {data.n_tokens:,} tokens with {work} takes about {seconds:.0f} s, and a tuning takes a hundred passes "
+        f"or more: use {advice}",
+        TuningWarning,
+    )

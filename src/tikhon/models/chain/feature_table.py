@@ -7,6 +7,7 @@ Frequent features come first, so that the weights that most tokens need share ca
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,10 @@ from tikhon.kernels.chain.feature_table import (
     scores_pass,
 )
 from tikhon.kernels.chain.few_steps import FewSteps
+from tikhon.kernels.chain.learning import Lesson, StepWeights
+from tikhon.kernels.chain.table_learning import learn_table
 from tikhon.models.chain import blocks
-from tikhon.models.chain.emission import Run, Sums
+from tikhon.models.chain.emission import FEATURES_RATE, Run, Sums
 from tikhon.models.chain.sequences import Sequences
 from tikhon.models.chain.transitions import padded
 from tikhon.objective import Matrix, Vector
@@ -48,6 +51,8 @@ class FeatureTable:
     pair_features: NDArray[np.int32]
     pair_labels: NDArray[np.int32]
     n_dense_pairs: int
+
+    is_linear = True
 
     @property
     def n_weights(self) -> int:
@@ -163,14 +168,14 @@ class FeatureTable:
 
     # A few sequences, straight from the flat weights.
 
-    def scores_of(self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector) -> Matrix:
+    def scores_of(self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector) -> tuple[Matrix, None]:
         n_tokens = int((tokens.starts[rows + 1] - tokens.starts[rows]).sum())
         found = np.empty((n_tokens, padded(self.n_labels)))
         score_rows(rows, tokens, self._pairs, weights, found)
-        return found
+        return found, None
 
     def back_propagate(
-        self, rows: NDArray[np.intp], tokens: Tokens, weights: Vector, by_score: Matrix, out: Vector
+        self, rows: NDArray[np.intp], tokens: Tokens, forward: None, by_score: Matrix, out: Vector
     ) -> None:  # fmt: skip
         scatter_rows(rows, tokens, self._pairs, by_score, out)
 
@@ -189,6 +194,24 @@ class FeatureTable:
         places: NDArray[np.intp] = np.repeat(pointers[features] - ends + counts, counts) + np.arange(int(counts.sum()))
         return places
 
+    # Learning from a few sequences at a time.
+
+    def sum_of_squares(self, tokens: Tokens, row_weights: Vector) -> float:
+        return float(self.squares(tokens, row_weights).sum())
+
+    @property
+    def part_sizes(self) -> tuple[int, ...]:
+        return (self.n_weights,)
+
+    def perceptron_rates(self, squared_norm: float) -> Vector:
+        return np.array([FEATURES_RATE / max(squared_norm, 1e-300), 1.0])
+
+    def with_best_states(self) -> Self:
+        return self
+
+    def learner(self, tokens: Tokens) -> "TableLearner":
+        return TableLearner(self, tokens)
+
     @cached_property
     def _pairs(self) -> Pairs:
         """Features by their rows: dense ones, then those with lists."""
@@ -196,6 +219,23 @@ class FeatureTable:
         counts = np.bincount(self.pair_features, minlength=self.n_features)[features]
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return Pairs(pointers, self.pair_labels, len(self.dense_features))
+
+
+class TableLearner:
+    """A ``Learner``; its rates are those of features and of steps."""
+
+    def __init__(self, emission: FeatureTable, tokens: Tokens) -> None:
+        self._emission, self._tokens = emission, tokens
+        self._free = emission.unpacked(np.ones(emission.n_weights)).dense
+
+    def set(self, weights: Vector) -> None:
+        self._weights = self._emission.unpacked(weights.copy())
+
+    def collect(self, out: Vector) -> None:
+        self._emission.collect(self._weights, out)
+
+    def learn(self, lesson: Lesson, steps: StepWeights, rates: Vector) -> float:
+        return learn_table(lesson, self._tokens, self._emission.lists, self._weights, self._free, steps, rates)
 
 
 def feature_table_of(data: Sequences, *, all_pairs: bool = False) -> FeatureTable:

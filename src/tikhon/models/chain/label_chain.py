@@ -36,6 +36,8 @@ class LabelChain:
         self._starts, self._labels = data.starts, data.labels
         self._begin(layout, np.ones(data.n_sequences) if row_weights is None else row_weights, n_threads)
 
+    by_token = False  # are labels predicted token by token, and so their errors counted?
+
     def _begin(self, layout: Any, row_weights: Vector, n_threads: int) -> None:
         self.layout, self.row_weights, self.n_threads = layout, row_weights, n_threads
         self._value = LastPoint(self._loss_gradient)
@@ -43,13 +45,29 @@ class LabelChain:
     def reweighted(self, row_weights: Vector) -> Self:
         view = object.__new__(type(self))
         view._tokens, view._starts, view._labels = self._tokens, self._starts, self._labels
+        view.by_token = self.by_token
         view._begin(self.layout, row_weights, self.n_threads)
         return view
 
     @cached_property
     def is_convex(self) -> bool:
         counted = np.repeat(self.row_weights > 0.0, np.diff(self._starts))
-        return not (self._labels[counted] == UNKNOWN).any()
+        return self.layout.emission.is_linear and not (self._labels[counted] == UNKNOWN).any()
+
+    # For trainers, which visit sequences one by one.
+
+    @property
+    def tokens(self) -> Any:
+        """The sequences in the form that the emission reads."""
+        return self._tokens
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        return self._starts
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        return self._labels
 
     @property
     def n_weights(self) -> int:
@@ -128,12 +146,13 @@ class LabelChain:
         emission, steps = self.layout.emission, self.layout.steps
         rows = np.asarray(rows, np.intp)
         own, of_steps = self.layout.split(weights)
-        scores, table = emission.scores_of(rows, self._tokens, own), steps.table(of_steps)
+        scores, forward = emission.scores_of(rows, self._tokens, own)
+        table = steps.table(of_steps)
         by_score, edges = np.empty_like(scores), np.zeros_like(table.scores)
         add_loss = few_rows_pass if isinstance(table, FewSteps) else rows_pass
         loss = add_loss(rows, self._starts, self._labels, scores, table, self.row_weights, by_score, edges)
         own_out, steps_out = self.layout.split(out)
-        emission.back_propagate(rows, self._tokens, own, scale * by_score, own_out)
+        emission.back_propagate(rows, self._tokens, forward, scale * by_score, own_out)
         steps.add(scale * edges, steps_out)
         return float(loss)
 

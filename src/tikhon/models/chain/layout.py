@@ -1,7 +1,7 @@
 """The weights of a chain and their positions: those of its emission, then those of its transitions."""
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,13 @@ class ChainLayout(Generic[EmissionT]):
     @property
     def n_weights(self) -> int:
         return self.emission.n_weights + self.steps.n_weights
+
+    def with_best_states(self) -> Self:
+        return replace(self, emission=self.emission.with_best_states())
+
+    def by_weight(self, rates: Vector) -> Vector:
+        """Values of the parts of the emission, and of the steps, for each weight."""
+        return np.repeat(rates, [*self.emission.part_sizes, self.steps.n_weights])
 
     def split(self, weights: Vector) -> tuple[Vector, Vector]:
         """Views of the weights of the emission and of the transitions."""

@@ -66,6 +66,19 @@ class Transitions:
             steps = edges[places]
             into += steps.sum(axis=0) if steps.ndim == 2 else steps
 
+    def learning_tables(self, weights: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The weights of pairs (K x P) and triples (H x K x P, or none) by label."""
+        n_before, n_labels, width = self.edge_shape
+        pairs, triples = np.zeros((n_labels, width)), np.zeros((0 if self.order == 1 else n_before, n_labels, width))
+        for table, rows, part in zip((pairs, triples), self.rows, self.parts(weights), strict=False):
+            table[tuple(rows.T)] = part
+        return pairs, triples
+
+    def collect_tables(self, tables: tuple[NDArray[np.float64], NDArray[np.float64]], out: Vector) -> None:
+        """Sets ``out`` to the weights in these tables."""
+        for table, rows, part in zip(tables, self.rows, self.parts(out), strict=False):
+            part[:] = table[tuple(rows.T)]
+
     def table(self, weights: Vector) -> Table:
         if self.are_few and max(float(weights.max(initial=0.0)), 0.0) - float(weights.min(initial=0.0)) <= WIDEST:
             return self._few._replace(scores=np.ascontiguousarray(weights), exps=np.exp(weights))
