@@ -110,7 +110,8 @@ def names_field(error: TikhonError, path: object, field: str, file: tuple) -> bo
     parts = [part for part in field.split(".") if not part.isdecimal()]
     if "sums over its structures are out of the range" in message:  # which weights are too much depends on the molecule
         return "weights" in field
-    others = [*file[0], *file[0].get("parameters", ()), *file[1], "transitions.2"]
+    needed = ("transitions.2", "features.text")  # of another order, of features with names
+    others = [*file[0], *file[0].get("parameters", ()), *file[1], *needed]
     return any(name in message for name in [*parts, *others])
 
 
@@ -257,7 +258,7 @@ def test_commands_refuse_forged_files_with_exit_code_2(files, tables, tmp_path, 
         field, header, arrays = forged(random, *files[kind])
         write_file(path, kind="model", version=1, header=header, arrays=arrays)
         command = ("predict", path, tables["csv"])
-        if kind in ("chain", "chain2", "columns"):
+        if kind in ("chain", "chain2", "columns", "hidden"):
             command = ("tag", "predict", path, tables["tokens"], "--jobs", "1")
         elif kind in ("folder", "pretrained"):
             command = ("fold", "predict", tables["rna"], "-m", path, "--jobs", "1")

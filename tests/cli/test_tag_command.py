@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -173,3 +174,70 @@ def test_a_new_process_writes_the_same_columns(train, model, tmp_path):
     outs = [subprocess.run(arguments, env=environment, capture_output=True, timeout=120, check=True) for _ in range(2)]
     assert outs[0].stdout == outs[1].stdout
     assert outs[0].stderr == b""
+
+
+@pytest.mark.parametrize("trainer", ["lbfgs", "sgd", "perceptron", "margin"])
+@pytest.mark.parametrize("kind", ["linear", "hidden"])
+def test_hidden_units_and_trainers(run, train, tmp_path, trainer, kind):
+    path, new = tmp_path / "model", write(tmp_path / "new.tsv", 1)
+    hidden = ["--hidden", "20"] if kind == "hidden" else []
+    options = [
+        "--model-type",
+        kind,
+        *hidden,
+        "--trainer",
+        trainer,
+        "--early-stopping",
+        "--epochs",
+        "15",
+        "--order",
+        "2",
+    ]
+    done = run("tag", "fit", train, "-m", path, *options, "--decoding", "marginal", "--json")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert told["tuning"]["tuner"] == trainer
+    model = tikhon.load(path)
+    assert type(model).__name__ == ("HiddenUnitCRF" if kind == "hidden" else "ChainCRF")
+    assert model.decoding == "marginal"
+    assert model.trainer.early_stopping
+    scores = json.loads(run("tag", "eval", path, new, "--json").out)
+    assert scores["accuracy"] > 0.7
+    assert run("inspect", path).code == 0
+    assert run("tag", "predict", path, new, "-o", tmp_path / "out.tsv", "--probability").code == 0
+
+
+def test_a_training_resumes_from_its_checkpoint(run, train, tmp_path):
+    options = ["--trainer", "sgd", "--epochs", "6"]
+    assert run("tag", "fit", train, "-m", tmp_path / "whole", *options).code == 0
+    for epochs in (6, 6):
+        arguments = [
+            "-m",
+            tmp_path / "model",
+            "--checkpoint",
+            tmp_path / "kept",
+            "--trainer",
+            "sgd",
+            "--epochs",
+            epochs,
+        ]
+        assert run("tag", "fit", train, *arguments).code == 0
+    whole, resumed = (tikhon.load(tmp_path / name).tuning_.weights for name in ("whole", "model"))
+    np.testing.assert_array_equal(whole, resumed)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--hidden", "5"], "--hidden 5: goes with --model-type hidden"),
+        (["--trainer", "sgd", "--rho", "1"], "--rho: the trainer sgd has no such setting"),
+        (["--trainer", "margin", "--tuner", "mm"], "learns no strengths"),
+        (["--trainer", "margin", "--strength", "1"], "'margin' has no penalty"),
+        (["--trainer", "sgd", "--step", "-1"], "step=-1.0"),
+    ],
+)
+def test_options_that_do_not_go_together(run, train, tmp_path, options, message):
+    done = run("tag", "fit", train, "-m", tmp_path / "model", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "model").exists()

@@ -187,7 +187,7 @@ def test_steps_that_diverge_are_halved_and_told(kind, settings, rng):
     model = fitted(kind, settings, SGD(epochs=6, step=1e7), X, y)
     notes = [step.note for step in model.tuning_.trace if step.note]
     assert notes
-    assert all(note.startswith("diverged: step halved to") for note in notes)
+    assert all("diverged: step halved to" in note for note in notes)
     assert np.isfinite(model.tuning_.weights).all()
     assert len(model.tuning_.trace) == 6
 

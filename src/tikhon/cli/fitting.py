@@ -56,7 +56,7 @@ def fitted(
     in_words: Callable[[str], str] = str,
 ) -> list[str]:  # fmt: skip
     """Fit in place and return the distinct warnings. ``in_words`` replaces row or column numbers by names from the file."""
-    estimator._on_step = show_step(bar, estimator.tuner)
+    estimator._on_step = show_step(bar, estimator.tuner, getattr(estimator, "trainer", None))
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -72,14 +72,19 @@ def fitted(
     return list(dict.fromkeys(in_words(str(warning.message)) for warning in caught))
 
 
-def show_step(bar: Bar, tuner: Any) -> Callable[["Step"], None]:
-    # A grid has a known number of steps; a descent ends when it converges, mostly long before its limit.
-    most = len(getattr(tuner, "values", ())) or None
-    name = "fitting" if tuner is None else f"tuning ({tuner.name})"
+def show_step(bar: Bar, tuner: Any, trainer: Any = None) -> Callable[["Step"], None]:
+    # A grid, or a training without early stopping, has a known number of steps; a descent mostly ends long before its limit.
+    name, most, criterion = "fitting", None, "criterion"
+    if not (trainer is None or isinstance(trainer, str)):
+        most = None if trainer.early_stopping else trainer.n_rounds
+        name, criterion = f"training ({trainer.name})", "held-out error" if trainer.early_stopping else "loss"
+    elif tuner is not None:
+        name, most = f"tuning ({tuner.name})", len(getattr(tuner, "values", ())) or None
     bar.start(most, name)
 
     def show(step: "Step") -> None:
-        bar.advance(1, f"{name}: step {step.number}, criterion {step.criterion:.6g}")
+        note = f", {step.note}" if trainer is not None and step.note else ""
+        bar.advance(1, f"{name}: step {step.number}, {criterion} {step.criterion:.6g}{note}")
 
     return show
 

@@ -69,6 +69,8 @@ def _size(model: Any) -> tuple[int, str]:
     """The size of a model and its unit."""
     if hasattr(model, "strongest_features"):
         return int(model.coef_.shape[1]), "features"
+    if hasattr(model, "input_weights_"):
+        return len(model.feature_names_), "features"
     if hasattr(model, "weights_"):
         return len(model.weights_), "weights"
     return int(model.n_features_in_), "columns"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,6 +70,13 @@ class SequenceTunerName(StrEnum):
     none = "none"
 
 
+class TrainerName(StrEnum):
+    lbfgs = "lbfgs"
+    sgd = "sgd"
+    perceptron = "perceptron"
+    margin = "margin"
+
+
 def chosen_task(task: Task, target: "NDArray[Any] | None") -> Task:
     """Text and few distinct whole numbers are classes, other numbers are quantities."""
     import numpy as np
@@ -126,6 +134,23 @@ def make_tuner(name: TunerName | SequenceTunerName, checkpoint: Path | None) -> 
         return None
     kind: Any = TUNERS[name.value]
     return kind(checkpoint=None if checkpoint is None else str(checkpoint))
+
+
+def make_trainer(name: TrainerName, checkpoint: Path | None, **options: Any) -> Any:
+    """A trainer with those options that are not None; None for fits at learned strengths."""
+    from tikhon.trainers import TRAINERS
+
+    given = {option: value for option, value in options.items() if value is not None}
+    if name is TrainerName.lbfgs and not given:
+        return None
+    kind: Any = TRAINERS[name.value]
+    if "epochs" in given and name is TrainerName.lbfgs:
+        given["iterations"] = given.pop("epochs")
+    known = {field.name for field in fields(kind)}
+    for option in given:
+        if option not in known:
+            raise InputError(f"--{option}: the trainer {name.value} has no such setting")
+    return kind(**given, checkpoint=None if checkpoint is None else str(checkpoint))
 
 
 def _groups_file(path: Path) -> Any:

@@ -161,7 +161,8 @@ def _without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def print_tuning(tuning: Any) -> None:
     criterion = "" if tuning.criterion is None else f", {tuning.criterion_name} {tuning.criterion:.6g}"
-    print(f"tuned by {tuning.tuner}: {tuning.status} ({tuning.reason}){criterion}")
+    learned = "trained" if "training" in tuning.extras else "tuned"
+    print(f"{learned} by {tuning.tuner}: {tuning.status} ({tuning.reason}){criterion}")
     print(f"{tuning.work()}, {tuning.seconds:.2f} s")
     for note in tuning.notes:
         print(f"note: {note}")

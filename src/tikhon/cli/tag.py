@@ -21,11 +21,12 @@ from tikhon.cli.fitting import (
     end_interrupted,
     tuning_parameters,
 )
-from tikhon.cli.options import NoLimits, SequenceTunerName, reading_limits
+from tikhon.cli.options import NoLimits, SequenceTunerName, TrainerName, make_trainer, reading_limits
 from tikhon.errors import InputError
 
 tag = typer.Typer(
-    name="tag", help="Label sequences: a chain CRF with a learned strength for each template of features.",
+    name="tag",
+    help="Label sequences: a chain CRF, linear or with hidden units, with a learned strength for each template of features.",
     no_args_is_help=True,
 )  # fmt: skip
 
@@ -47,6 +48,16 @@ class GroupsBy(StrEnum):
     none = "none"
 
 
+class ModelType(StrEnum):
+    linear = "linear"
+    hidden = "hidden"
+
+
+class Decoding(StrEnum):
+    viterbi = "viterbi"
+    marginal = "marginal"
+
+
 Model = Annotated[Path, typer.Argument(help="A model file of tikhon tag fit.")]
 
 
@@ -65,7 +76,28 @@ def fit(
             help="window: words and other columns; spelling: also the spelling of words; auto: by the columns."
         ),
     ] = Features.auto,
+    model_type: Annotated[
+        ModelType, typer.Option(help="linear: a chain CRF; hidden: with hidden units between features and labels.")
+    ] = ModelType.linear,
+    hidden: Annotated[
+        int | None, typer.Option(min=1, help="Number of hidden units; default: 100.", show_default=False)
+    ] = None,
     order: Annotated[int, typer.Option(min=1, max=2, help="Number of previous labels in a transition.")] = 1,
+    trainer: Annotated[
+        TrainerName,
+        typer.Option(help="lbfgs: fits to convergence, at learned strengths; the others: epochs, without them."),
+    ] = TrainerName.lbfgs,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs of a trainer, with early stopping the largest one.")
+    ] = None,
+    step: Annotated[float | None, typer.Option(help="Step size of a trainer.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Margin of the trainer margin.")] = None,
+    early_stopping: Annotated[
+        bool, typer.Option("--early-stopping", help="Train until held-out sentences say stop.")
+    ] = False,
+    decoding: Annotated[
+        Decoding, typer.Option(help="viterbi: the best labels of a sentence; marginal: of each token.")
+    ] = Decoding.viterbi,
     groups: Annotated[GroupsBy, typer.Option(help="Which features share a strength.")] = GroupsBy.template,
     tuner: TunerOfSequences = SequenceTunerName.auto,
     strength: Strength = None,
@@ -79,8 +111,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn the strengths and the weights of a chain CRF, and write a model file."""
-    from tikhon import ChainCRF
-    from tikhon.cli.tagging import fitted_tagger, read_labelled, recipe, report_tagger
+    from tikhon.cli.tagging import chain_for, fitted_tagger, read_labelled, recipe, report_tagger
 
     tuning = tuning_parameters(
         tuner=tuner, strength=strength, folds=cv, held_out=validation_fraction, checkpoint=checkpoint, seed=seed, jobs=jobs
@@ -90,12 +121,17 @@ def fit(
     claim_outputs(
         [model] if checkpoint is None else [model, checkpoint], [train] if template is None else [train, template]
     )
-    estimator = ChainCRF(
-        groups="template" if groups is GroupsBy.template else None,
-        order=order,
-        allowed=None if allowed is Allowed.all else allowed.value,
+    training = make_trainer(
+        trainer, checkpoint, epochs=epochs, step=step, rho=rho, early_stopping=early_stopping or None
+    )  # fmt: skip
+    if training is not None:
+        tuning["tuner"] = "auto" if tuner is SequenceTunerName.auto else tuning["tuner"]
+    estimator = chain_for(
+        hidden=hidden, is_hidden=model_type is ModelType.hidden,
+        groups="template" if groups is GroupsBy.template else None, order=order,
+        allowed=None if allowed is Allowed.all else allowed.value, decoding=decoding.value, trainer=training or "lbfgs",
         **tuning,
-    )
+    )  # fmt: skip
     with progress_bar() as bar:
         sentences = read_labelled(train, bar, reading_limits(no_limits))
         maker = recipe(template, features.value, len(sentences[0].columns) - 1)

@@ -36,6 +36,16 @@ def recipe(template: Path | None, features: str, n_columns: int) -> FeatureMaker
     return window_features(n_columns, spelling=features == "spelling" or (features == "auto" and n_columns == 1))
 
 
+def chain_for(*, is_hidden: bool, hidden: int | None, **parameters: Any) -> Any:
+    from tikhon import ChainCRF, HiddenUnitCRF
+
+    if is_hidden:
+        return HiddenUnitCRF(**parameters if hidden is None else parameters | {"n_hidden": hidden})
+    if hidden is not None:
+        raise InputError(f"--hidden {hidden}: goes with --model-type hidden")
+    return ChainCRF(**parameters)
+
+
 def fitted_tagger(
     estimator: Any, sentences: Sequence[Sentence], maker: FeatureMaker, source: Path, checkpoint: Path | None, bar: Bar
 ) -> list[str]:
@@ -69,10 +79,10 @@ def report_tagger(
 
 def load_tagger(path: Path, jobs: int | None) -> tuple[Any, FeatureMaker]:
     """The model of a file, and how the features of its tokens are made."""
-    from tikhon import ChainCRF
+    from tikhon import ChainCRF, HiddenUnitCRF
 
     model = load_model(path)
-    if not isinstance(model, ChainCRF):
+    if not isinstance(model, ChainCRF | HiddenUnitCRF):
         raise InputError(f"{path}: is a {type(model).__name__} model; tikhon tag needs one written by tikhon tag fit")
     if model.recipe_ is None:
         raise InputError(

@@ -138,7 +138,9 @@ class _Training:
             by_token = self._holdout.by_token and not self._trainer.in_best_states
             value = share_wrong(self._holdout, layout, now.model, by_token=by_token)
             self._best.offer(now.model, value, now.epoch)
-        notes = [f"diverged: step halved to {self._trainer.step * 0.5**now.halvings:.3g}"] if halved else []
+        held_out = self._holdout is not None and not now.is_refit
+        notes = [f"training loss {now.loss:.4g}"] if held_out else []
+        notes += [f"diverged: step halved to {self._trainer.step * 0.5**now.halvings:.3g}"] if halved else []
         notes += [AGAIN] if now.is_refit else []
         step = Step(
             number=len(self._journal.trace) + 1, strengths=self._problem.groups.fixed, criterion=value, n_iter=1, n_passes=1,
