@@ -27,7 +27,9 @@ class Run(Protocol):
     @property
     def summary(self) -> str: ...
 
-    def run(self, data: Path | None, out: Path, *, quick: bool, jobs: int, progress: "Progress") -> dict[str, Any]: ...
+    def run(
+        self, data: Path | None, out: Path, *, quick: bool, jobs: int, progress: "Progress", folds: int | None = None
+    ) -> dict[str, Any]: ...  # fmt: skip
 
 
 def list_or_run(
@@ -40,6 +42,7 @@ def list_or_run(
     quick: bool,
     jobs: int,
     as_json: bool,
+    folds: int | None = None,
 ) -> None:
     if name is None:
         _list(runs, as_json)
@@ -52,7 +55,7 @@ def list_or_run(
         raise InputError(f"{out}: is not a directory; name one for the results with --out")
     try:
         with progress_bar() as bar:
-            result = runs[name].run(data, out, quick=quick, jobs=jobs, progress=bar)
+            result = runs[name].run(data, out, quick=quick, jobs=jobs, progress=bar, folds=folds)
     except KeyboardInterrupt:
         raise InterruptionError(f"finished results are in {out}; the same command resumes from there") from None
     if as_json:

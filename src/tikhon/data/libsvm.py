@@ -6,6 +6,7 @@ The folder's MANIFEST.json lists each file, its task and its number of features.
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -180,3 +181,10 @@ def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
         return {entry["name"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))["datasets"]}
     except (ValueError, KeyError, TypeError) as problem:
         raise FileFormatError(f"{path} is not a manifest of data sets ({problem}): fetch the folder again") from None
+
+
+def check_paths(paths: Sequence[str], folder: Path) -> None:
+    """Raise an InputError for the first missing file, so that a long run does not fail late."""
+    for path in paths:
+        if not (folder / path).is_file():
+            raise InputError(f"{folder / path} is missing: name the data folder with --data DIR or in {VARIABLE}")

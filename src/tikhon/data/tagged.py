@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tikhon.data.conll import Sentence, read_conll
-from tikhon.data.libsvm import VARIABLE
+from tikhon.data.libsvm import check_paths
 from tikhon.data.token_windows import FeatureMaker, window_features
-from tikhon.errors import InputError
 
 FILES = {
     "conll2000": ("chunking/conll2000_train.tsv.gz", "chunking/conll2000_test.tsv.gz"),
@@ -46,8 +45,5 @@ def as_lists(name: str, sentences: Sequence[Sentence]) -> tuple[list[list[list[s
 
 
 def check_tagged(names: Sequence[str], folder: Path) -> None:
-    """Raise an InputError for the first missing file, so that a long run does not fail late."""
-    for name in names:
-        for path in FILES[name]:
-            if not (folder / path).is_file():
-                raise InputError(f"{folder / path} is missing: name the data folder with --data DIR or in {VARIABLE}")
+    """Raise an InputError for the first missing file."""
+    check_paths([path for name in names for path in FILES[name]], folder)

@@ -3,6 +3,7 @@
 from tikhon.experiments import (
     chunking_strengths,
     hmm_simulation,
+    hucrf,
     mm_sensitivity,
     mm_table1,
     mm_table2,
@@ -13,16 +14,20 @@ from tikhon.experiments import (
 from tikhon.harness.runner import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        mm_table1,
-        mm_table2,
-        mm_table3a,
-        mm_sensitivity,
-        hmm_simulation,
-        chunking_strengths,
-        rna_strengths,
-        rna_generalise,
+    made.name: made
+    for made in (
+        mm_table1.EXPERIMENT,
+        mm_table2.EXPERIMENT,
+        mm_table3a.EXPERIMENT,
+        mm_sensitivity.EXPERIMENT,
+        hmm_simulation.EXPERIMENT,
+        chunking_strengths.EXPERIMENT,
+        rna_strengths.EXPERIMENT,
+        rna_generalise.EXPERIMENT,
+        hucrf.OCR,
+        hucrf.FAQ,
+        hucrf.PROTEINS,
+        hucrf.POS,
     )
 }
 

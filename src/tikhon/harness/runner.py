@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from threadpoolctl import threadpool_limits
 
 from tikhon._version import __version__
-from tikhon.data.libsvm import check_available, data_folder
+from tikhon.data.libsvm import check_available, check_paths, data_folder
 from tikhon.data.rna import rna_file
 from tikhon.data.tagged import check_tagged
 from tikhon.data.text import check_texts
@@ -49,7 +49,10 @@ class RowSpec:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """All rows of a run, the settings that they depend on, and the names of the data they need: LIBSVM, text, tagged, RNA."""
+    """All rows of a run, the settings that they depend on, and the names of the data they need: LIBSVM, text, tagged, RNA.
+
+    Rows with a ``fold`` among their params can be limited to the first few folds.
+    """
 
     config: dict[str, Any]
     rows: Sequence[RowSpec]
@@ -57,6 +60,7 @@ class Plan:
     texts: Sequence[str] = ()
     tagged: Sequence[str] = ()
     rnas: Sequence[str] = ()
+    paths: Sequence[str] = ()  # of other files, relative to the data folder
     quick: bool = False
 
 
@@ -81,8 +85,12 @@ class Experiment:
     draw: Callable[[Evaluation], "Figure"]
     warm_up: Callable[[], None]
 
-    def run(self, data: Path | None, out: Path, *, quick: bool, jobs: int, progress: Progress) -> dict[str, Any]:
+    def run(
+        self, data: Path | None, out: Path, *, quick: bool, jobs: int, progress: Progress, folds: int | None = None
+    ) -> dict[str, Any]:  # fmt: skip
         """Measure the rows that are missing in ``out``, then write NAME.json, NAME.md and NAME.png there.
+
+        ``folds`` limits the run to the first few folds, where the experiment has any; a later run may add the others.
 
         Returns the content of NAME.json with the paths written, as ``files``.
         """
@@ -90,16 +98,26 @@ class Experiment:
             raise InputError(f"jobs is {jobs}: write 1 or more")
         new_figure(1, 1)  # reports a missing extra now, not after hours
         plan = self.plan(quick)
+        if folds is not None:
+            plan = self._limited(plan, folds)
         folder = None
-        if plan.files or plan.texts or plan.tagged or plan.rnas:
+        if plan.files or plan.texts or plan.tagged or plan.rnas or plan.paths:
             folder = data_folder(data)
             check_available(list(plan.files), folder)
             check_texts(list(plan.texts), folder)
             check_tagged(plan.tagged, folder)
             for name in plan.rnas:
                 rna_file(name, folder)
+            check_paths(plan.paths, folder)
         rows = self._rows(plan, folder, out, jobs=jobs, progress=progress)
         return self._written(plan, rows, out)
+
+    def _limited(self, plan: Plan, folds: int) -> Plan:
+        if folds < 1:
+            raise InputError(f"folds is {folds}: write 1 or more")
+        if not any("fold" in row.params for row in plan.rows):
+            raise InputError(f"{self.name} has no folds: leave --folds out")
+        return replace(plan, rows=[row for row in plan.rows if row.params.get("fold", 0) < folds])
 
     def _rows(self, plan: Plan, folder: Path | None, out: Path, *, jobs: int, progress: Progress) -> list[Row]:
         config = json.dumps({**plan.config, "quick": plan.quick, "tikhon": __version__}, sort_keys=True)

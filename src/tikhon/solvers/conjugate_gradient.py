@@ -7,6 +7,8 @@ import numpy as np
 
 from tikhon.objective import Product, Vector
 
+MEANINGLESS = 1e-30  # relative residuals below this are rounding, and further steps overflow
+
 
 @dataclass(frozen=True, eq=False)
 class LinearSolve:
@@ -39,7 +41,7 @@ def solve(
     n_products = 0 if start is None else 1
     z = precondition(r)
     direction, rho, negative = z.copy(), float(r @ z), False
-    while n_products < max_iter and norm(r) > tol * size:
+    while n_products < max_iter and norm(r) > max(tol, MEANINGLESS) * size:
         image = product(direction)
         n_products += 1
         curvature = float(direction @ image)
