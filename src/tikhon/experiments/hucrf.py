@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tikhon import MM, ChainCRF, Grid, HiddenUnitCRF
 from tikhon.errors import TuningWarning
 from tikhon.experiments.hucrf_report import SHOWN_UNITS, draw, evaluate
-from tikhon.experiments.hucrf_tasks import (
+from tikhon.harness.hucrf_tasks import (
     N_FOLDS,
     TASKS,
     Indices,

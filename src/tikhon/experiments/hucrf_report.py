@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tikhon.experiments.hucrf_tasks import TASKS
+from tikhon.harness.hucrf_tasks import TASKS
 from tikhon.harness.output import heading, number, short, spread, table, today, versions
 from tikhon.harness.runner import Evaluation, Plan
 from tikhon.harness.store import Row

@@ -30,7 +30,7 @@ from tikhon.models.chain.transitions import padded
 from tikhon.models.chain.units import BestStates, units_at
 from tikhon.objective import Matrix, Vector
 
-BLOCK = 50_000  # inputs of units that are worked on at a time: they stay in the cache
+BLOCK = 100_000  # inputs of units that are worked on at a time: they stay in the cache
 START = 0.1  # standard deviation of the weights at which fits begin
 UNITS_RATE = 3.0  # of perceptrons, for biases of units relative to their weights of labels
 FEW_UNITS = 50  # with fewer, perceptrons do not take larger steps: units would be switched off for good
