@@ -20,7 +20,7 @@ from tikhon.tuners.settings import natural_strengths
 SHAPES = {"none": (200, 12, 3), "folds": (400, 900, 6), "holdout": (5000, 800, 3)}  # rows, columns, entries per row
 
 LOO = LeaveOneOut(tol=2e-3, prior_deviation=PRIOR_DEVIATION)
-GRADIENT = Gradient(tol=2e-3, prior_deviation=PRIOR_DEVIATION, settle=True)
+GRADIENT = Gradient(tol=2e-3, prior_deviation=PRIOR_DEVIATION, rough_start=True)
 PART_OF_CHANCE = {"none": 0.05, "folds": 0.25, "holdout": 0.5}  # that a further step must gain
 
 
@@ -161,13 +161,13 @@ def test_its_settings_reach_the_tuner_it_chooses(rng, tmp_path):
 
 
 @pytest.mark.parametrize("model", problems.MODELS)
-def test_rough_fits_settle_near_the_natural_strengths_with_a_group_of_noise(model, rng):
+def test_rough_fits_end_near_the_natural_strengths_with_a_group_of_noise(model, rng):
     problem = problems.problem(model, rng, ["signal"] * 3 + ["noise"] * 3, n=300)
     natural = natural_strengths(problem.objective, problem.groups)
-    settled = Gradient(settle=True, max_steps=1, tol=1e-9).tune(problem).trace[0].strengths
-    assert (settled <= 500.0 * natural).all()
-    assert (settled >= natural / 500.0).all()
-    assert settled[1] / natural[1] > 5.0 * settled[0] / natural[0]
+    found = Gradient(rough_start=True, max_steps=1, tol=1e-9).tune(problem).trace[0].strengths
+    assert (found <= 500.0 * natural).all()
+    assert (found >= natural / 500.0).all()
+    assert found[1] / natural[1] > 5.0 * found[0] / natural[0]
 
 
 def test_all_strengths_given_leave_nothing_to_choose():

@@ -15,7 +15,7 @@ from tikhon.errors import InputError, MissingCapability
 from tikhon.models import Logistic, NoiseIntegrated
 from tikhon.solvers import Newton
 from tikhon.tuners import mackay, make_tuner
-from tikhon.tuners.factored_criteria import settle
+from tikhon.tuners.factored_criteria import iterate_strengths
 from tikhon.tuners.settings import natural_strengths
 
 SHARP = LeaveOneOut(tol=1e-7)
@@ -130,7 +130,7 @@ def test_settling_stays_near_the_natural_strengths_with_a_group_of_noise(model, 
     problem = problems.problem(model, rng, ["signal"] * 3 + ["noise"] * 3, n=300)
     natural = natural_strengths(problem.objective, problem.groups)
     lower, upper = mackay.bounds(natural, natural * 2.0**-16, natural * 2.0**20)
-    strengths, weights = settle(
+    strengths, weights = iterate_strengths(
         curved.evaluator(problem, "leave_one_out"), problem.groups, 10.0 * natural, (lower, upper)
     )
     assert (strengths >= lower).all()

@@ -89,7 +89,7 @@ def _tuner(name: str, max_steps: int) -> Tuner:
     if name == "grid":
         return Grid(values=GRID, refine=1)
     if name == "gradient":
-        return Gradient(settle=True, tol=GRADIENT_TOL, max_steps=max_steps)
+        return Gradient(rough_start=True, tol=GRADIENT_TOL, max_steps=max_steps)
     if name == "direct":
         return Direct(tol=1e-4)
     return MM(accelerate=False, tol=MM_TOL, max_steps=max_steps)

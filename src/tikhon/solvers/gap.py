@@ -50,8 +50,8 @@ def certified(problem: Penalised, point: Point, free_diagonal: Vector | None = N
         return Certificate(point, problem.gap_bound(point), problem.objective.is_convex)
     if free_diagonal is None:
         free_diagonal = problem.diagonal(point.weights)[problem.unpenalised]
-    point, settled = _free_minimised(problem, point, free_diagonal)
-    return Certificate(point, problem.gap_bound(point), settled and problem.objective.is_convex)
+    point, is_minimised = _free_minimised(problem, point, free_diagonal)
+    return Certificate(point, problem.gap_bound(point), is_minimised and problem.objective.is_convex)
 
 
 def _free_minimised(problem: Penalised, point: Point, free_diagonal: Vector) -> tuple[Point, bool]:

@@ -77,7 +77,7 @@ class Auto(Tuner):
         pooling = POOLING_OF_SQUARES if hints_of(problem.objective).noise_is_unknown else POOLING
         if problem.pairs:
             tuner: Gradient | LeaveOneOut = Gradient(
-                tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint, settle=True,
+                tol=tol, least_gain=least_gain, max_steps=self.max_steps, checkpoint=self.checkpoint, rough_start=True,
                 prior_deviation=PRIOR_DEVIATION, pooling=pooling,
             )  # fmt: skip
             parts = "one hold-out part" if len(problem.pairs) == 1 else f"{len(problem.pairs)} folds"

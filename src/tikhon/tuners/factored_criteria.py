@@ -273,7 +273,7 @@ def fit_with_curvature(
     return fit, gradient, curvature
 
 
-def settle(
+def iterate_strengths(
     evaluator: FactoredCriterion, groups: Groups, natural: Vector, bounds: tuple[Vector, Vector]
 ) -> tuple[Vector, Vector]:
     """Initial strengths and weights: one fit whose strengths are updated after every Newton step.
@@ -342,8 +342,8 @@ def tune_on_all_data(
                 found = minimise_surrogate(surrogate, start, (near[0], near[1]), evaluate.problem.total_weight)
                 if found is not None:
                     return found, warm
-            settled, weights = settle(evaluate, groups, natural, mackay.bounds(natural, lower, upper))
-            return np.log(settled[learned]), WarmStart((weights,), ())
+            found, weights = iterate_strengths(evaluate, groups, natural, mackay.bounds(natural, lower, upper))
+            return np.log(found[learned]), WarmStart((weights,), ())
 
         return Plan(
             descent=Descent(

@@ -30,10 +30,10 @@ SECOND_DERIVATIVE = (
     0.03  # of the loss, in log strength: typical, and shared among the groups; only affects the first step
 )
 NEGLIGIBLE = 0.01  # share of a constant prediction's loss: below it no further tuning is needed
-# With settle, the initial level of sparse data, in units of the natural strengths. The optima for the clothing reviews (two
+# With rough_start, the initial level of sparse data, in units of the natural strengths. The optima for clothing reviews (two
 # targets), TREC questions, basehock, relathe and w1a have a geometric mean of 9, that for 20 newsgroups is 1.
 SPARSE_START = 3.0
-# With settle: the fits before the first evaluation, and their relative gap.
+# With rough_start: the fits before the first evaluation, and their relative gap.
 ROUGH_FITS, EXACT_FITS, ROUGH = 1, 3, 0.1
 
 
@@ -67,7 +67,7 @@ class Gradient(Tuner):
     pooling : float or None, default=None
         With several groups: find the best common strength first, then shrink the groups' strengths towards it by Cauchy
         priors of this scale in log strength (``tikhon.tuners.pooling``); None: no pooling.
-    settle : bool, default=False
+    rough_start : bool, default=False
         With ``start=None``: begin with a low-accuracy fit of the first training part (least squares: three fits), followed by
         an update of the strengths from the size of the weights, which separates groups of very different relevance.
     checkpoint : str or None, default=None
@@ -100,7 +100,7 @@ class Gradient(Tuner):
     least_gain: float | None = None
     max_steps: int = 100
     pooling: float | None = None
-    settle: bool = False
+    rough_start: bool = False
     checkpoint: str | None = None
 
     def tune(self, problem: Problem) -> TuneResult:
@@ -181,9 +181,9 @@ class Gradient(Tuner):
             )
             if weights is not None:
                 return np.log(weak[learned]), _begun(problem, weights)
-        if not self.settle:
+        if not self.rough_start:
             return np.log(natural[learned]), warm
-        strengths, weights = _settled(problem, natural, bounds)
+        strengths, weights = _rough_start(problem, natural, bounds)
         return np.log(strengths[learned]), warm if weights is None else _begun(problem, weights)
 
 
@@ -191,7 +191,7 @@ def _begun(problem: Problem, weights: Vector | None) -> WarmStart | None:
     return None if weights is None else WarmStart((weights,) * len(problem.pairs), ())
 
 
-def _settled(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector | None]:
+def _rough_start(problem: Problem, natural: Vector, bounds: tuple[Vector, Vector]) -> tuple[Vector, Vector | None]:
     """Initial strengths and weights from low-accuracy fits of the first training part.
 
     The groups are separated by the size of their weights, while their overall level stays the initial one, since the weights
