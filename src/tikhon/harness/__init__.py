@@ -3,5 +3,6 @@
 - ``runner``: ``Experiment``, which plans rows, measures those that are missing and writes the results; ``store``: the
   file of finished rows, from which a killed run resumes; ``output``: JSON, Markdown, versions and date.
 - ``timing``: wall-clock and CPU time, medians for short work; ``fitting``: folds, the paper's methods, classifier scores.
-- ``libsvm_sets``: sizes, files and splits of the LIBSVM sets; ``crfsuite``: CRFsuite, the rival on chains.
+- ``libsvm_sets``: sizes, files and splits of the LIBSVM sets; ``hucrf_tasks``: the data of hidden-unit CRFs;
+  ``crfsuite``: CRFsuite, the rival on chains.
 """

@@ -1,4 +1,4 @@
-"""One file per objective. Imports are lazy: a model of molecules does not need linear algebra."""
+"""Objectives, in a folder for each family. Imports are lazy: a model of molecules does not need linear algebra."""
 
 from typing import TYPE_CHECKING
 

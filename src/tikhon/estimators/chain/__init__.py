@@ -1,4 +1,4 @@
-"""Estimators of label sequences: chain CRFs.
+"""Estimators of label sequences: chain CRFs, linear and with hidden units.
 
 - ``sequence_estimator``: the common part of models of label sequences: input, predictions, files; ``crf``: the chain CRF,
   ``hidden_crf``: the one with hidden units.
