@@ -42,7 +42,7 @@ def test_all_trainers_have_the_same_number_of_settings():
 
 def test_every_fold_has_every_model_and_trainer():
     rows = rows_for("faq", False)
-    assert len({spec.key for spec in rows}) == len(rows) == 10 * 2 * 2 * 4
+    assert len({spec.key for spec in rows}) == len(rows) == 10 * 2 * (2 * 4 + 1)
     assert {spec.params["folds"] for spec in rows_for("ocr", False)} == {"random", "shipped"}
 
 
@@ -59,6 +59,8 @@ def test_the_best_trainer_is_that_of_the_calibration_parts():
     difference = found["hidden-minus-linear-1"]
     assert difference["difference"] == pytest.approx(-4.5)
     assert difference["standard_error"] == pytest.approx(0.5 / np.sqrt(3.0))
+    converged = [*rows, *(row("linear", "converged", fold, 8.0, 5.0) for fold in range(3))]
+    assert _summary(converged)["hidden-minus-converged-1"]["difference"] == pytest.approx(-2.5)
 
 
 def test_sentences_are_resampled_where_they_are_stored():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TRAINERS = {"lbfgs": "L-BFGS, stopped early", "sgd": "SGD", "perceptron": "perceptron", "margin": "large margin"}
 LEARNED = {"one": "L-BFGS, one strength of a grid", "mm": "L-BFGS, a strength for each group by MM"}
+CONVERGED = {"converged": "L-BFGS, to convergence"}
 RESAMPLES = 2_000
 SHOWN_UNITS, COLUMNS = 48, 8
 
@@ -41,7 +42,7 @@ def _aggregates(task: str, folds: str, rows: Sequence[Row]) -> list[Row]:
     found = []
     for order in (1, 2):
         for model in ("linear", "hidden"):
-            for trainer in (*TRAINERS, *LEARNED):
+            for trainer in (*TRAINERS, *CONVERGED, *LEARNED):
                 own = _of(rows, model, order, trainer)
                 if own:
                     errors = np.array([row["test_error"] for row in own])
@@ -86,6 +87,9 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
                 }  # fmt: skip
         if len(best) == 2:
             found[f"hidden-minus-linear-{order}"] = _difference(best["hidden"], best["linear"])
+            converged = _of(rows, "linear", order, "converged")
+            if converged:
+                found[f"hidden-minus-converged-{order}"] = _difference(best["hidden"], converged)
     for model in ("linear", "hidden"):
         one, mm = (_of(rows, model, 1, how) for how in LEARNED)
         if one and mm:
@@ -138,7 +142,7 @@ def _render(
         [
             f"{_set_name(one)}, {one['model']}",
             str(one["order"]),
-            (TRAINERS | LEARNED)[one["trainer"]],
+            (TRAINERS | CONVERGED | LEARNED)[one["trainer"]],
             str(one["n"]),
             spread(one["error"], one["standard_error"]),
             number(TASKS[one["task"]].paper.get((one["model"], one["order"]))),
@@ -180,6 +184,12 @@ def _told(name: str, found: dict[str, Any]) -> list[str]:
             f"{spread(linear['error'], linear['standard_error'])} %. Paired difference "
             f"{spread(difference['difference'], difference['standard_error'])} points{within}.\n"
         )
+        converged = found.get(f"hidden-minus-converged-{order}")
+        if converged is not None:
+            lines.append(
+                f"{name}, order {order}: compared with linear chains trained to convergence, the paired difference is "
+                f"{spread(converged['difference'], converged['standard_error'])} points.\n"
+            )
     for model in ("linear", "hidden"):
         gain = found.get(f"{model}-mm-minus-one")
         if gain is not None:
