@@ -35,7 +35,8 @@ check: $(VENV)/.installed-test
 # Compiled code does not notice a write beyond the end of an array. Interpreted, infinities that cancel give warnings.
 KERNEL_TESTS := tests/kernels/test_linalg.py tests/kernels/test_row_cholesky.py tests/kernels/test_bounds.py \
 	tests/models/test_chain.py tests/models/test_chain_decoder.py \
-	tests/kernels/test_hidden_units.py tests/models/test_hidden_units.py tests/models/test_by_example.py tests/models/test_sparse_rows.py
+	tests/kernels/test_hidden_units.py tests/models/test_hidden_units.py tests/models/test_learning.py \
+	tests/models/test_by_example.py tests/models/test_sparse_rows.py
 FOLDING_TESTS := $(wildcard tests/models/test_folding*.py)
 kernels: $(VENV)/.installed-test
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/kernels-with-bounds \
