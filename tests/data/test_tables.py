@@ -245,3 +245,11 @@ def test_blank_lines_before_the_header_are_counted(tmp_path):
         read_csv(written(tmp_path, "\n\na,b\n1,2\n1,x\n"))
     with pytest.raises(InputError, match="line 3: the name 'a'"):
         read_csv(written(tmp_path, "\n\na,a\n1,2\n"))
+
+
+@pytest.mark.parametrize("content", ['a,b\n1,2\n3,"4\n', '"a,b\n1,2\n'])
+def test_a_quote_that_is_not_closed_is_told_in_words(tmp_path, content):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"x\.csv, line \d: a quoted value is not closed"):
+        read_csv(path)

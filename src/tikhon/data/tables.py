@@ -154,7 +154,7 @@ class _Records:
         try:
             return next(self._reader, None)
         except csv.Error as error:
-            raise InputError(f"{self.source}, line {self._line}: {error}") from None
+            raise InputError(f"{self.source}, line {self._line}: {_in_words(error)}") from None
 
     def blocks(self) -> Iterator[tuple[list[list[str]], list[int]]]:
         """Lists of rows, all of the header's width, and of the lines where they start."""
@@ -179,9 +179,13 @@ class _Records:
                     yield rows, lines
                     rows, lines, self.underscores = [], [], False
         except csv.Error as error:
-            raise InputError(f"{self.source}, line {start}: {error}") from None
+            raise InputError(f"{self.source}, line {start}: {_in_words(error)}") from None
         if rows:
             yield rows, lines
+
+
+def _in_words(error: csv.Error) -> str:
+    return "a quoted value is not closed" if "end of data" in str(error) else str(error)
 
 
 def _read(

@@ -35,7 +35,7 @@ from tikhon.trainers import LBFGS, SGD, Margin, Perceptron, Trainer
 
 MODELS, ORDERS, TRAINERS = ("linear", "hidden"), (1, 2), ("lbfgs", "sgd", "perceptron", "margin")
 HELD_OUT = 0.2  # of the training sequences: the calibration part
-LOOK_AHEAD = 8
+LOOK_AHEAD = 15
 LEARNED = ("one", "mm")  # one strength of a grid, or one for each group by MM; with L-BFGS to convergence
 LEARNED_HIDDEN = 100
 CONVERGED = "converged"  # linear chains by L-BFGS, with the best of the strengths that early stopping tries
