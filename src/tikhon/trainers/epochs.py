@@ -132,14 +132,12 @@ class _Training:
         return self._best.is_old(now.epoch, self._trainer.look_ahead, self._trainer.averaged_from)
 
     def _record(self, now: _Reached, *, halved: bool) -> None:
-        value = now.loss
+        value, notes = now.loss, []
         if self._holdout is not None and not now.is_refit:
+            notes = [f"training loss {now.loss:.4g}"]
             layout = layout_of(self._trainer, self._holdout)
-            by_token = self._holdout.by_token and not self._trainer.in_best_states
-            value = share_wrong(self._holdout, layout, now.model, by_token=by_token)
+            value = share_wrong(self._holdout, layout, now.model, by_token=self._holdout.by_token)
             self._best.offer(now.model, value, now.epoch)
-        held_out = self._holdout is not None and not now.is_refit
-        notes = [f"training loss {now.loss:.4g}"] if held_out else []
         notes += [f"diverged: step halved to {self._trainer.step * 0.5**now.halvings:.3g}"] if halved else []
         notes += [AGAIN] if now.is_refit else []
         step = Step(
