@@ -67,7 +67,7 @@ def test_unexpected_errors_are_one_line_too(run, train, tmp_path, monkeypatch):
 class CountingRun:
     summary = "counts to three"
 
-    def run(self, data, out, *, quick, jobs, progress):
+    def run(self, data, out, *, quick, jobs, progress, folds=None):
         progress.start(3, "counting")
         for number in range(3):
             progress.advance(1, f"number {number}")

@@ -18,15 +18,9 @@ from tikhon.data.values import Mismatch
 from tikhon.errors import FileFormatError, InputError
 from tikhon.groups import Groups
 from tikhon.results import Step, TuneResult
-from tikhon.trainers import TRAINERS
 from tikhon.tuners import TUNERS
 
 Arrays = dict[str, NDArray[Any]]
-
-KINDS: dict[str, Mapping[str, type[Any]]] = {
-    "tuner": TUNERS,
-    "trainer": TRAINERS,
-}  # parameters that may be objects, by name
 
 
 def model_state(model: Any) -> tuple[dict[str, Any], Arrays]:
@@ -76,8 +70,8 @@ def _parameters(model: Any) -> dict[str, Any]:
     for name, value in model.get_params(deep=False).items():
         if name == "groups":
             value = model._column_groups() if callable(value) or _has_slices(value) else value
-        if name in KINDS:
-            value = _object_state(value, KINDS[name])
+        if name in ("tuner", "trainer"):
+            value = _object_state(value, _kinds(name))
         elif name == "cv" and not (value is None or isinstance(value, int | np.integer)):
             continue  # splits refer to rows, which are not in the file
         elif isinstance(value, Mapping):
@@ -89,6 +83,15 @@ def _parameters(model: Any) -> dict[str, Any]:
     return stored
 
 
+def _kinds(parameter: str) -> Mapping[str, type[Any]]:
+    """The classes that a parameter may be an object of, by name."""
+    if parameter == "tuner":
+        return TUNERS
+    from tikhon.trainers import TRAINERS  # which bring compiled code
+
+    return TRAINERS
+
+
 def _has_slices(groups: Any) -> bool:
     return isinstance(groups, Mapping) and any(isinstance(members, slice) for members in groups.values())
 
@@ -98,11 +101,11 @@ def _restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:
     for name, value in stored.items():
         if isinstance(value, dict) and "mapping" in value:
             value = dict(value["mapping"])
-        elif name in KINDS and isinstance(value, dict):
+        elif name in ("tuner", "trainer") and isinstance(value, dict):
             options: Any = {
                 key: tuple(part) if isinstance(part, list) else part for key, part in value["options"].items()
             }
-            value = KINDS[name][value["name"]](**options)
+            value = _kinds(name)[value["name"]](**options)
         parameters[name] = value
     return parameters
 
