@@ -56,6 +56,7 @@ UNIT_FITS, UNIT_TOL, UNIT_MAX_ITER = 3, 1e-4, 2_000
 LIMIT = 900.0  # CPU seconds; a tuning that takes longer is stopped
 STOPPED = "stopped"
 ASKED = {10: 6.0, 100: 10.0}  # fits, by number of groups
+TICKS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100)  # of costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +276,9 @@ def draw(evaluation: Evaluation) -> "Figure":
     for axes in (cost, loss):
         axes.set_xscale("log")
     cost.set_yscale("log")
+    cost.set_yticks([tick for tick in TICKS if cost.get_ylim()[0] <= tick <= cost.get_ylim()[1]])
+    cost.yaxis.set_major_formatter("{x:g}")
+    cost.yaxis.set_minor_formatter("")
     loss.set_ylim(bottom=0.0)
     tidy(cost, x_label="groups", y_label="cost of tuning")
     tidy(loss, x_label="groups", y_label="test log loss")
