@@ -96,6 +96,7 @@ CASES = {
 @pytest.fixture
 def little_memory(monkeypatch, request):
     if request.getfixturevalue("case") is memory:
+        monkeypatch.setattr(memory_module, "LITTLE", 0.0)
         monkeypatch.setattr(memory_module, "available_memory", lambda: 1024.0)
 
 
@@ -130,6 +131,7 @@ def test_every_fit_begins_with_no_warnings():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_memory_of_tables_is_told_before_the_work(monkeypatch, n_classes):
+    monkeypatch.setattr(memory_module, "LITTLE", 0.0)
     monkeypatch.setattr(memory_module, "available_memory", lambda: 512.0)
     model = LogisticRegression(tuner="mm")
     model._on_step = lambda step: pytest.fail("the tuning began")
@@ -154,6 +156,7 @@ def test_free_memory_includes_what_the_system_can_drop(monkeypatch, tmp_path):
 
 def test_memory_is_told_before_the_work(monkeypatch):
     """A process that runs out of memory tells nothing at its end."""
+    monkeypatch.setattr(memory_module, "LITTLE", 0.0)
     monkeypatch.setattr(memory_module, "available_memory", lambda: 1024.0)
     model = ChainCRF(tuner="mm")
     model._on_step = lambda step: pytest.fail("the tuning began")

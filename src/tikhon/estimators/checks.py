@@ -175,14 +175,19 @@ def divided_columns(X: Any, scales: Vector) -> Any:
 def warn_of_scales(X: Any, groups: Groups, columns: Sequence[str], warn: Warn = warn_user, *, centred: bool) -> None:
     """Warn if columns of very different scale share one strength; ``centred``: an intercept absorbs their means."""
     p = len(columns)
-    design, ones = Design(X, fit_intercept=False), np.ones(X.shape[0])
-    squares = design.squares(ones[:, None]) if is_sparse(X) else np.einsum("ij,ij->j", X, X)
+    if is_sparse(X):
+        design, ones = Design(X, fit_intercept=False), np.ones(X.shape[0])
+        squares, sums = design.squares(ones[:, None]), design.adjoint(ones)
+    else:
+        squares, sums = np.einsum("ij,ij->j", X, X), X.sum(axis=0)
     if centred:
-        spread = squares - np.square(design.adjoint(ones)) / X.shape[0]
+        spread = squares - np.square(sums) / X.shape[0]
         squares = np.where(spread > ROUNDING * squares, spread, 0.0)  # constant columns are ignored
     size = np.sqrt(squares / X.shape[0])
     of_column = groups.index[:p]  # the first output's; the others share its columns
     judged = np.flatnonzero((of_column >= 0) & (size > 0))
+    if len(judged) == 0 or size[judged].max() <= SCALE_RATIO * size[judged].min():
+        return
     smallest, largest = np.full(groups.count, np.inf), np.zeros(groups.count)
     np.minimum.at(smallest, of_column[judged], size[judged])
     np.maximum.at(largest, of_column[judged], size[judged])

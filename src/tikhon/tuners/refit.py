@@ -176,7 +176,7 @@ def bound_warnings(groups: Groups, strengths: Vector, bounds: tuple[Vector, Vect
     """A warning for the learned groups at either bound; strengths and bounds have one entry per group."""
     found = []
     for bound, side in zip(bounds, BOUND_ADVICE, strict=True):
-        at = groups.learned & np.isclose(np.log(np.maximum(strengths, 1e-300)), np.log(bound), rtol=0.0, atol=1e-6)
+        at = groups.learned & (np.abs(np.log(np.maximum(strengths, 1e-300)) - np.log(bound)) <= 1e-6)
         names = [groups.names[i] for i in np.flatnonzero(at)]
         if names:
             found.append(
