@@ -187,6 +187,7 @@ class _Epochs:
     def __init__(self, trainer: EpochTrainer, chain: LabelChain, strength: Vector, most: int) -> None:
         self._trainer, self._chain, self._strength = trainer, chain, strength
         self._sizes, self._rows = sizes_of(chain), np.flatnonzero(chain.row_weights)
+        self._learner = ChainLearner(chain, np.zeros(chain.n_weights))
         self._averaged_from = min(trainer.averaged_from, most - 1)
         guessing = self._sizes.n_tokens * np.log(max(chain.layout.n_labels, 2))
         self._limit = DIVERGED * guessing * float(chain.row_weights.max(initial=1.0))
@@ -207,7 +208,8 @@ class _Epochs:
         rates = 0.5**now.halvings * trainer.rates(self._chain, self._sizes, now.epoch)
         margin = 0.5**now.halvings * trainer.margin(self._sizes)
         averages, decays = now.epoch >= self._averaged_from, bool(self._strength.any())
-        learner, average, count, total = ChainLearner(self._chain, now.weights), now.average.copy(), now.n_averaged, 0.0
+        learner, average, count, total = self._learner, now.average.copy(), now.n_averaged, 0.0
+        learner.set(now.weights)
         for part in _parts(order, trainer.batch, PARTS if averages or decays else 1):
             total += learner.learn(
                 part, rates, batch=trainer.batch, likelihood=trainer.likelihood, margin=margin
