@@ -137,7 +137,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         y: Any,
         codes: NDArray[np.intp] | None,
         one_thread: bool,
-        n_jobs: int,
+        n_jobs: int | None,
         start: Vector | None = None,
         warned: FitWarnings,
     ) -> TuneResult:
@@ -151,13 +151,14 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             Class numbers of the rows, for stratification.
         one_thread : bool
             Whether BLAS threads would cost more than they save.
-        n_jobs : int
-            Maximum number of threads over folds.
+        n_jobs : int or None
+            Maximum number of threads over folds, as for the estimator.
         start : array or None
             Initial weights.
         warned : FitWarnings
             The warnings raised so far; the result has these and those of the tuning.
         """
+        check_jobs(n_jobs)
         if row_weights.sum() < 1.0 and groups.learned.any():
             warned(LIGHT_ROWS.format(float(row_weights.sum())), TuningWarning)
         pairs: list[Pair] = []
@@ -176,7 +177,7 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             pairs = make_pairs(splits, row_weights, objective.reweighted)
         if not objective.is_convex and hints_of(objective).majoriser is None:
             notes = (*notes, NOT_CONVEX.format(self._reason_not_convex))
-        n_jobs = max(1, min(n_jobs, len(pairs)))
+        n_threads = min(cores(n_jobs), len(pairs)) if len(pairs) > 1 else 1
         problem = Problem(
             objective=objective,
             groups=groups,
@@ -184,14 +185,14 @@ class TunedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             pairs=pairs,
             total_weight=float(row_weights.sum()),
             rescale=self.rescale,
-            n_jobs=n_jobs,
+            n_jobs=n_threads,
             on_step=getattr(self, "_on_step", None) or (_log_step if self.verbose else None),
             notes=notes,
             start=start,
             start_strengths=None if start is None else self._last_strengths(groups),
         )
         # Threads over folds and BLAS threads would compete for the same cores.
-        with one_blas_thread() if n_jobs > 1 or one_thread else contextlib.nullcontext():
+        with one_blas_thread() if n_threads > 1 or one_thread else contextlib.nullcontext():
             result = tuner.tune(problem)
         for message in result.warnings:
             warned(message, TuningWarning)
@@ -280,9 +281,14 @@ class WeightsByGroup:
         return {name: self._weights[self.groups_.index == number] for number, name in enumerate(self.groups_.names)}
 
 
-def cores(n_jobs: int | None) -> int:
+def check_jobs(n_jobs: int | None) -> None:
     if n_jobs is not None and (n_jobs < -1 or n_jobs == 0):
         raise InputError(f"n_jobs={n_jobs}: write a number of threads, or None or -1 for all cores")
+
+
+def cores(n_jobs: int | None) -> int:
+    """The number of threads; looking at the limits of a container takes a tenth of a small fit."""
+    check_jobs(n_jobs)
     return int(joblib.cpu_count()) if n_jobs is None or n_jobs == -1 else n_jobs
 
 

@@ -52,6 +52,9 @@ def add_squares(gram: Matrix, rows: Matrix) -> None:
 
 def mirror(lower: Matrix) -> None:
     """Copy the lower triangle to the upper one in place, in blocks to keep memory access local."""
+    if len(lower) <= BLOCK:
+        np.copyto(lower, lower.T.copy(), where=_above_diagonal(len(lower)))
+        return
     for start in range(0, len(lower), BLOCK):
         rows, rest = slice(start, start + BLOCK), slice(start + BLOCK, None)
         corner = lower[rows, rows]

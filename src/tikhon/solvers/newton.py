@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tikhon.errors import MissingCapability
 from tikhon.objective import Factorable, Objective, Product, Vector
 from tikhon.results import FitResult, FitStatus
 from tikhon.solvers.gap import ROUNDING, Certificate, certified, reached
-from tikhon.solvers.penalised import EPSILON, Penalised, Point, damped, penalised
+from tikhon.solvers.penalised import EPSILON, Penalised, Point, damped, euclidean, penalised
 
 SUFFICIENT = 1e-4  # share of the decrease predicted by the slope (Armijo)
 REUSE_BELOW = 0.1  # a step that reduces the gradient by this much shows that the old factor is still good
@@ -67,10 +65,9 @@ class Newton:
                 status, reason = _end_of_precision(point, promised, direction)
                 return _ended(problem, Certificate(point, max(promised, 0.0), False), n_iter, status, reason)
             n_iter += 1
-            cut = np.linalg.norm(step.gradient) / np.linalg.norm(point.gradient)
-            point, fresh = step, False
-            if cut > REUSE_BELOW:
+            if euclidean(step.gradient) > REUSE_BELOW * euclidean(point.gradient):
                 solve = None
+            point, fresh = step, False
 
 
 def _ended(problem: Penalised, found: Certificate, n_iter: int, status: FitStatus, reason: str) -> FitResult:
@@ -93,7 +90,7 @@ def line_search(problem: Penalised, weights: Vector, value: float, gradient: Vec
         if trial.value <= value + SUFFICIENT * step * slope:
             return trial
         in_the_noise = -step * slope <= 1e3 * rounding or abs(trial.value - value) <= 1e2 * rounding
-        if in_the_noise and np.linalg.norm(trial.gradient) < 0.9 * np.linalg.norm(gradient):
+        if in_the_noise and euclidean(trial.gradient) < 0.9 * euclidean(gradient):
             return trial
         if -step * slope <= rounding:
             return None

@@ -27,7 +27,7 @@ from tikhon.objective import (
 from tikhon.results import FitResult, TuneResult
 from tikhon.solvers.descent import Descent
 from tikhon.solvers.newton import line_search
-from tikhon.solvers.penalised import Penalised, Point, Work, baseline, damped, penalised
+from tikhon.solvers.penalised import Penalised, Point, Work, baseline, damped, euclidean, penalised
 from tikhon.tuners import mackay
 from tikhon.tuners.base import Problem, Start, Tuner
 from tikhon.tuners.journal import Journal
@@ -252,7 +252,7 @@ def fit_with_curvature(
         if accurate or stuck or n_iter >= MOST_ITERATIONS:
             break
         for number in range(STEPS_PER_FACTOR):
-            before = float(np.linalg.norm(gradient))
+            before = euclidean(gradient)
             if number > 0:
                 direction = inner.project(-curvature.solve(gradient))
             step = line_search(inner, weights, value, gradient, direction)
@@ -261,7 +261,7 @@ def fit_with_curvature(
                 break
             weights, loss, value, gradient = step
             n_iter += 1
-            if inner.measure.residual(gradient) <= tol or float(np.linalg.norm(gradient)) > CUT * before:
+            if inner.measure.residual(gradient) <= tol or euclidean(gradient) > CUT * before:
                 break
     residual = inner.measure.residual(gradient)
     done = residual <= tol

@@ -8,7 +8,7 @@ import numpy as np
 from tikhon.objective import Factorable, Objective, Pair, Product, Vector, hints_of, release
 from tikhon.solvers import HESSIANS, HessianMethod, prefers_factors
 from tikhon.solvers.conjugate_gradient import solve
-from tikhon.solvers.penalised import Penalised, penalised
+from tikhon.solvers.penalised import Penalised, euclidean, penalised
 from tikhon.tuners.base import Problem
 from tikhon.tuners.outer_loop import Evaluation, WarmStart
 from tikhon.tuners.workers import Mapper
@@ -156,9 +156,9 @@ def _by_factor(
     except np.linalg.LinAlgError:
         return None
     solution = inner.project(inverse(right))
-    norm = float(np.linalg.norm(right)) or 1.0
+    norm = euclidean(right) or 1.0
     left = right - product(solution)
-    if np.linalg.norm(left) > 1e-12 * norm:
+    if euclidean(left) > 1e-12 * norm:
         solution = solution + inner.project(inverse(left))
         left = right - product(solution)
-    return solution, float(np.linalg.norm(left)) / norm
+    return solution, euclidean(left) / norm

@@ -10,7 +10,7 @@ from tikhon.groups import Groups
 from tikhon.objective import Curved, Objective, Vector, hints_of, release
 from tikhon.results import TuneResult, TuneStatus
 from tikhon.solvers import prefers_factors
-from tikhon.solvers.penalised import baseline, damped, penalised
+from tikhon.solvers.penalised import baseline, damped, gradient_measure, penalised
 from tikhon.tuners.base import Problem
 from tikhon.tuners.journal import Journal
 from tikhon.tuners.settings import natural_strengths
@@ -130,9 +130,10 @@ def learned_vanished(objective: Objective, penalised: NDArray[np.bool_], weights
     """Whether the loss is hardly below that with all penalised weights at 0, or that of the best constant."""
     if not penalised.any():
         return False
-    loss = objective.loss_gradient(weights)[0]
-    without = [objective.loss_gradient(w)[0] for w in (np.where(penalised, 0.0, weights), baseline(objective))]
-    return bool(min(without) - loss < VANISHED * abs(min(without)))
+    without = min(
+        objective.loss_gradient(np.where(penalised, 0.0, weights))[0], gradient_measure(objective).baseline_loss
+    )
+    return bool(without - objective.loss_gradient(weights)[0] < VANISHED * abs(without))
 
 
 def vanished_groups(problem: Problem, candidates: NDArray[np.bool_], weights: Vector) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tikhon.errors import InputError
-from tikhon.estimators.base import TunedEstimator, cores
+from tikhon.estimators.base import TunedEstimator
 from tikhon.estimators.checks import (
     centres,
     checked_matrix,
@@ -133,7 +133,7 @@ class LinearEstimator(TunedEstimator):
             y=y,
             codes=codes,
             one_thread=small,
-            n_jobs=cores(self.n_jobs),
+            n_jobs=self.n_jobs,
             start=start,
             warned=warned,
         )

@@ -14,10 +14,10 @@ Array = NDArray[Any]
 
 def logistic_loss_probability(score: Array, target: Array) -> tuple[Array, Array]:
     """log(1 + exp(s)) - y s for y in {0, 1}, and the probability 1 / (1 + exp(-s)), without overflow at any s."""
-    negative = np.where(score.real > 0, -score, score)
-    decay = np.exp(negative)  # in (0, 1]
-    loss = np.log1p(decay) + (score - negative) * (score.real > 0) * 0.5 - target * score
-    probability = np.where(score.real > 0, 1.0, decay) / (1.0 + decay)
+    positive = score.real > 0
+    decay = np.exp(np.where(positive, -score, score))  # in (0, 1]
+    loss = np.log1p(decay) + (positive - target) * score
+    probability = np.where(positive, 1.0, decay) / (1.0 + decay)
     return loss, probability
 
 

@@ -4,7 +4,7 @@ C_i is a symmetric m x m matrix over the classes, stored as its upper triangle, 
 """
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,17 @@ class Pairs:
         return len(self.first)
 
 
+@lru_cache(maxsize=16)
+def pairs_of(m: int) -> Pairs:
+    """Shared by all folds: not to be modified."""
+    return Pairs(m)
+
+
 class ClassBlocks(ABC):
     """Sums and quadratic forms over the rows of a design, for m classes."""
 
     def __init__(self, design: Design, m: int) -> None:
-        self.design, self.m, self.classes = design, m, Pairs(m)
+        self.design, self.m, self.classes = design, m, pairs_of(m)
 
     @abstractmethod
     def gram(self, pairs: Matrix) -> Matrix:
@@ -51,7 +57,7 @@ class ByProducts(ClassBlocks):
 
     def __init__(self, design: Design, m: int) -> None:
         super().__init__(design, m)
-        self._columns = Pairs(design.width)
+        self._columns = pairs_of(design.width)
 
     @cached_property
     def _products(self) -> Matrix:

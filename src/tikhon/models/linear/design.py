@@ -101,7 +101,11 @@ class Design:
     def adjoint(self, residual: Vector) -> Vector:
         """The adjoint of ``scores``: (X' r, sum r)."""
         gradient = self._transpose_times(residual)
-        return np.append(gradient, residual.sum()) if self.fit_intercept else gradient
+        if not self.fit_intercept:
+            return gradient
+        out = np.empty(self.width, gradient.dtype)
+        out[:-1], out[-1] = gradient, residual.sum()
+        return out
 
     def _times(self, v: Matrix) -> Matrix:
         """X v for one or many columns, real or complex."""

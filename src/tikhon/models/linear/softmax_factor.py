@@ -22,7 +22,11 @@ class SoftmaxFactor:
         self.strength = strength
         total = strength.sum(axis=0)
         self._total = total
-        self.share = np.divide(strength[:-1], total, out=np.zeros_like(strength[:-1]), where=total > 0.0)  # sigma
+        penalised = total > 0.0
+        self._divisor = np.where(penalised, total, np.inf)
+        self.share = strength[:-1] / self._divisor  # sigma
+        # Where nothing is penalised any common part will do: the one of mean 0.
+        self._taken = np.where(penalised, self.share, 1.0 / strength.shape[0])
         # A view: the matrix is symmetric, and its transpose is stored row by row.
         by_class = hessian.T.reshape(self.n_free, self.width, self.n_free, self.width)
         column, free = np.arange(self.width)[:, None, None], np.arange(self.n_free)
@@ -36,11 +40,11 @@ class SoftmaxFactor:
         total = right.sum(axis=0)
         reduced = right[:-1] - self.share * total
         differences = cholesky_solve(self._factor, reduced.ravel()).reshape(self.n_free, self.width)
-        pulled = np.divide(total, self._total, out=np.zeros_like(total), where=self._total > 0.0)
-        # If nothing is penalised any common part will do: use the one of mean 0.
-        unpenalised = -differences.sum(axis=0) / (self.n_free + 1)
-        common = np.where(self._total > 0.0, pulled - (self.share * differences).sum(axis=0), unpenalised)
-        return np.vstack([differences + common, common])
+        common = total / self._divisor - (self._taken * differences).sum(axis=0)
+        solution = np.empty((self.n_free + 1, self.width))
+        np.add(differences, common, out=solution[:-1])
+        solution[-1] = common
+        return solution
 
     @property
     def reduced_log_determinant(self) -> float:
