@@ -14,6 +14,7 @@ LAYERS = (
     {"tuners", "testing"},
     {"trainers"},
     {"estimators"},
+    {"search"},
     {"report"},
     {"harness"},
     {"experiments", "bench"},

@@ -21,6 +21,7 @@ PUBLIC = {
     "LeaveOneOut",
     "LogisticRegression",
     "MM",
+    "MultiStageSearchCV",
     "RNAFolder",
     "Ridge",
     "TikhonError",

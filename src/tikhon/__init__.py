@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tikhon.estimators.linear.logistic import LogisticRegression
     from tikhon.estimators.linear.ridge import Ridge
     from tikhon.groups import Groups
+    from tikhon.search.multistage import MultiStageSearchCV
     from tikhon.tuners import MM, Auto, Direct, Evidence, Gradient, Grid, LeaveOneOut
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "InputError",
     "LeaveOneOut",
     "LogisticRegression",
+    "MultiStageSearchCV",
     "RNAFolder",
     "Ridge",
     "TikhonError",
@@ -46,6 +48,7 @@ __getattr__ = imported_when_used(
     {
         **ESTIMATORS,
         "load": "tikhon.estimators.files",
+        "MultiStageSearchCV": "tikhon.search.multistage",
         "Groups": "tikhon.groups",
         "Auto": "tikhon.tuners",
         "MM": "tikhon.tuners",

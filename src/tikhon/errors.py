@@ -2,7 +2,8 @@
 
 TikhonError
 ├── InputError          (also a ValueError) invalid data or parameters: names the value, the place and the remedy
-│   └── FileFormatError a file that is truncated, edited, of a newer version or of another kind
+│   ├── FileFormatError a file that is truncated, edited, of a newer version or of another kind
+│   └── AllTrialsFailed (also a TypeError) every trial of a search failed: shows the first traceback
 ├── MissingCapability   (also a TypeError) a tuner or solver needs something that this objective does not provide
 └── MissingExtra        (also an ImportError) an optional dependency is not installed
 
@@ -21,6 +22,10 @@ class InputError(TikhonError, ValueError):
 
 class FileFormatError(InputError):
     """A file that is damaged, of a newer version, or of another kind."""
+
+
+class AllTrialsFailed(InputError, TypeError):
+    """Every trial of a search failed. Fits raise ValueErrors and TypeErrors on bad input: so does their search."""
 
 
 class MissingCapability(TikhonError, TypeError):

@@ -14,6 +14,7 @@ from tikhon.cli.fold import fold
 from tikhon.cli.inspect import inspect
 from tikhon.cli.predict import predict
 from tikhon.cli.reproduce import reproduce
+from tikhon.cli.search import search
 from tikhon.cli.stdout import named_stdout
 from tikhon.cli.tag import tag
 from tikhon.errors import TikhonError
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (fit, predict, inspect, demo, reproduce, bench):
+for _command in (fit, predict, inspect, search, demo, reproduce, bench):
     app.command()(_command)
 app.add_typer(tag)
 app.add_typer(fold)

@@ -66,7 +66,7 @@ def fit(
     )  # fmt: skip
     claim_outputs([model] if checkpoint is None else [model, checkpoint], [train])
     with progress_bar() as bar:
-        table = _read(train, file_format, target, task, ignore or [], bar, reading_limits(no_limits))
+        table = read_training_table(train, file_format, target, task, ignore or [], bar, reading_limits(no_limits))
         chosen = chosen_task(task, table.target)
         estimator = _estimator(chosen)(
             groups=column_groups(groups, table.columns),
@@ -81,10 +81,11 @@ def fit(
     end_interrupted(estimator, model, checkpoint)
 
 
-def _read(
+def read_training_table(
     train: Path, file_format: Format, target: str | None, task: Task, ignore: Sequence[str], bar: Bar,
     limits: "ReadingLimits",
 ) -> "Table":  # fmt: skip
+    """The columns and the target of a file."""
     from tikhon.data.svmlight import read_svmlight
     from tikhon.data.tables import header, read_csv, shown
 

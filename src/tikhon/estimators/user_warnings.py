@@ -5,7 +5,7 @@ import warnings
 from types import FrameType
 from typing import Protocol
 
-PACKAGE = __name__.partition(".")[0]
+SKIPPED = {__name__.partition(".")[0], "sklearn"}  # scikit-learn may call our methods for the user
 
 
 class Warn(Protocol):
@@ -15,7 +15,7 @@ class Warn(Protocol):
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Raise a warning that points to the first line outside of this package."""
+    """Raise a warning that points to the first line outside of this package and scikit-learn."""
     warnings.warn(message, category, stacklevel=_user_stacklevel())
 
 
@@ -31,9 +31,9 @@ class FitWarnings:
 
 
 def _user_stacklevel() -> int:
-    """The ``stacklevel`` with which the caller's ``warnings.warn`` names the innermost frame outside of this package."""
+    """The ``stacklevel`` with which the caller's ``warnings.warn`` names the innermost frame of neither package."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in SKIPPED:
         frame, level = frame.f_back, level + 1
     return level

@@ -2,6 +2,7 @@
 
 from tikhon.report.page import Section, Table, model_section, write_page
 from tikhon.report.plots import plot_grid, plot_pooling, plot_strengths, plot_trace
+from tikhon.report.search_plot import plot_search
 
 __all__ = [
     "Section",
@@ -9,6 +10,7 @@ __all__ = [
     "model_section",
     "plot_grid",
     "plot_pooling",
+    "plot_search",
     "plot_strengths",
     "plot_trace",
     "write_page",
