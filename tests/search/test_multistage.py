@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse, stats
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -174,6 +175,21 @@ def test_weights_groups_and_ordered_splits_reach_their_places() -> None:
     diabetes = load_diabetes(return_X_y=True)
     ordered = MultiStageSearchCV(Ridge(), {"alpha": stats.loguniform(1e-3, 1e3)}, cv=TimeSeriesSplit(3), n_trials=3)
     assert ordered.fit(*diabetes).best_score_ > 0.3
+
+
+def test_metadata_are_routed_where_they_are_asked_for() -> None:
+    groups = np.repeat(np.arange(30), 5)
+    weights = np.random.default_rng(0).uniform(size=150)
+    with config_context(enable_metadata_routing=True):
+        estimator = (
+            LogisticRegression(max_iter=5000).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        )
+        routed = MultiStageSearchCV(estimator, {"C": [0.1, 10.0]}, n_trials=2, cv=GroupKFold(3), sampler="random")
+        routed.fit(X, y, groups=groups, sample_weight=weights)
+    plain = MultiStageSearchCV(estimator, {"C": [0.1, 10.0]}, n_trials=2, cv=GroupKFold(3), sampler="random")
+    plain.fit(X, y, groups=groups, sample_weight=weights)
+    assert (routed.cv_results_["stage"] == plain.cv_results_["stage"]).all()
+    assert routed.best_estimator_.coef_ == pytest.approx(plain.best_estimator_.coef_)
 
 
 def test_models_of_tikhon_learn_their_strengths_inside() -> None:

@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 from tikhon import MultiStageSearchCV
-from tikhon.errors import InputError
+from tikhon.errors import InputError, TuningWarning
 
 X, y = load_iris(return_X_y=True)
 SPACE = {"C": stats.loguniform(1e-2, 1e3), "gamma": stats.loguniform(1e-4, 1e1), "kernel": ["rbf", "poly"]}
@@ -92,6 +92,17 @@ def test_any_storage_holds_the_same_trials(kind: str, tmp_path: Path) -> None:
     assert searched(storage).cv_results_["params"] == searched(None).cv_results_["params"]
     again = searched(storage)
     assert again.cv_results_["mean_test_score"].tolist() == searched(None).cv_results_["mean_test_score"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_failures_are_kept(kind: str, tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'study.db'}" if kind == "sqlite" else str(tmp_path / "study.journal")
+    settings: dict[str, Any] = {"storage": storage, "stages": [1.0], "cv": 2}
+    for _ in range(2):
+        with pytest.warns(TuningWarning, match="1 of 2 trials failed"):
+            search = MultiStageSearchCV(SVC(), {"C": [-1.0, 1.0]}, **settings).fit(X, y)
+        assert search.best_params_ == {"C": 1.0}
+        assert sorted(search.cv_results_["status"]) == ["failed", "ok"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 - ``coordinator``: the algorithm, one study for each stage; ``trials`` are their records.
 - ``space``: what users write, as distributions of Optuna; ``encoding``: these as points of the unit cube.
 - ``sampler``: the Gaussian process; ``samplers``: samplers by name.
-- ``stages``: nested subsets of rows; ``evaluation``: one trial; ``workers``: who evaluates trials.
+- ``stages``: nested subsets of rows; ``evaluation``: one trial; ``workers``, ``cluster``: who evaluates trials.
 - ``storage``: files and addresses; ``journals``: files that survive a kill; ``claims``: one search at a time for each file.
 - ``identity``: whether a study is that of this search.
 """

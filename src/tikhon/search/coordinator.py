@@ -19,12 +19,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tikhon.errors import InputError
 from tikhon.search.encoding import Encoding, n_points, sobol_points
+from tikhon.search.evaluation import Job
 from tikhon.search.sampler import Evaluated
 from tikhon.search.space import Params, Space
 from tikhon.search.stages import Stage
 from tikhon.search.storage import quiet
 from tikhon.search.trials import Trial, record, recorded
-from tikhon.search.workers import Job, Workers
+from tikhon.search.workers import Workers
 
 AGAIN = 10  # proposals that repeat a trial, before an untried point is drawn
 

@@ -47,6 +47,18 @@ class Score:
     warnings: tuple[str, ...] = ()
 
 
+Scores: TypeAlias = list[Score]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A trial to evaluate."""
+
+    number: int
+    params: Mapping[str, Any]
+    splits: Sequence[Split]
+
+
 def score_split(work: Work, params: Mapping[str, Any], split: Split) -> Score:
     """Fit on the training rows of a split and score on its other rows. A fit that fails is a status, not an exception."""
     train, test = split
@@ -80,9 +92,16 @@ def score_split(work: Work, params: Mapping[str, Any], split: Split) -> Score:
     return Score("ok", test_scores, train_scores, fit_seconds, score_seconds, warnings=messages)
 
 
-def score_splits(work: Work, params: Mapping[str, Any], splits: Sequence[Split]) -> list[Score]:
+def numbered_score(
+    work: Work, number: int, place: int, params: Mapping[str, Any], split: Split
+) -> tuple[int, int, Score]:
+    """One split of a trial, for workers that return out of order."""
+    return number, place, score_split(work, params, split)
+
+
+def score_splits(work: Work, params: Mapping[str, Any], splits: Sequence[Split]) -> Scores:
     """All splits of a trial, one after the other; none after one that failed."""
-    found: list[Score] = []
+    found: Scores = []
     for split in splits:
         found.append(score_split(work, params, split))
         if found[-1].status != "ok":

@@ -89,6 +89,8 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         Trials that run in this process or in joblib's are finished first.
     n_jobs : int or None, default=None
         Workers, as in joblib, whose ``parallel_config`` applies.
+    client : dask.distributed.Client or None, default=None
+        A Dask cluster to evaluate trials on, in place of ``n_jobs``. Workers that are lost cost time only.
     storage : str, path, storage of Optuna or None, default=None
         Where trials are kept: a file for a journal, or an address for Optuna such as "postgresql://…". The same search on
         the same data goes on where it was ended. None: in memory.
@@ -144,6 +146,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         trial_timeout: float | None = None,
         timeout: float | None = None,
         n_jobs: int | None = None,
+        client: Any = None,
         storage: Any = None,
         study_name: str = "search",
         random_state: Any = None,
@@ -168,6 +171,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         self.trial_timeout = trial_timeout
         self.timeout = timeout
         self.n_jobs = n_jobs
+        self.client = client
         self.storage = storage
         self.study_name = study_name
         self.random_state = random_state
@@ -230,10 +234,8 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             if self.verbose:
                 _log_trial(plan, stage, trial)
 
-        with (
-            opened(self.storage) as storage,
-            hired(work, n_jobs=self.n_jobs, trial_timeout=self.trial_timeout) as workers,
-        ):
+        hiring = hired(work, n_jobs=self.n_jobs, trial_timeout=self.trial_timeout, client=self.client)
+        with opened(self.storage) as storage, hiring as workers:
             found = search(
                 plan, workers, storage, claim=lambda study: check_same(study, identity),
                 seconds=float("inf") if self.timeout is None else float(self.timeout), on_trial=on_trial,

@@ -19,6 +19,7 @@ from tikhon.search.space import Params
 
 WORST = float("-inf")  # the value of a trial that failed: samplers avoid its surroundings, where NaN would be ignored
 PREFIX = "tikhon:"
+LONGEST_PROBLEM = 8_000  # characters of a traceback, its end: databases limit the length of attributes
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ def _stored(score: Score) -> dict[str, Any]:
         "train": dict(score.train),
         "fit_seconds": score.fit_seconds,
         "score_seconds": score.score_seconds,
-        "problem": score.problem,
+        "problem": score.problem[-LONGEST_PROBLEM:],
         "warnings": list(score.warnings),
     }
 

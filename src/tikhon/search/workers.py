@@ -1,4 +1,4 @@
-"""Who evaluates trials: this process, joblib's workers, or processes that can be ended.
+"""Who evaluates trials: this process, joblib's workers, processes that can be ended, or a Dask cluster.
 
 Workers only evaluate. What they are given and return does not depend on how many there are, so neither do the trials.
 """
@@ -7,12 +7,12 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import cloudpickle
 import joblib
@@ -20,19 +20,9 @@ from joblib.externals.loky.backend import get_context
 from pebble import ProcessExpired, ProcessPool
 from threadpoolctl import threadpool_limits
 
-from tikhon.search.evaluation import Score, Work, score_split, score_splits
-from tikhon.search.stages import Split
-
-Scores: TypeAlias = list[Score]
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A trial to evaluate."""
-
-    number: int
-    params: Mapping[str, Any]
-    splits: Sequence[Split]
+from tikhon.errors import InputError
+from tikhon.search.cluster import Cluster
+from tikhon.search.evaluation import Job, Score, Scores, Work, numbered_score, score_splits
 
 
 class Workers(Protocol):
@@ -42,7 +32,7 @@ class Workers(Protocol):
 
 
 @contextlib.contextmanager
-def hired(work: Work, *, n_jobs: int | None, trial_timeout: float | None) -> Iterator[Workers]:
+def hired(work: Work, *, n_jobs: int | None, trial_timeout: float | None, client: Any = None) -> Iterator[Workers]:
     """The workers for a search, released at the end.
 
     Parameters
@@ -53,8 +43,17 @@ def hired(work: Work, *, n_jobs: int | None, trial_timeout: float | None) -> Ite
         As for joblib; None means 1, or what a surrounding ``joblib.parallel_config`` says.
     trial_timeout : float or None
         Seconds of a trial. With such a limit each trial has a process of its own, which is ended when they are over.
+    client : dask.distributed.Client or None
+        A cluster to evaluate on.
     """
-    if trial_timeout is not None:
+    if client is not None:
+        if trial_timeout is not None:
+            raise InputError(
+                "trial_timeout with a Dask client: a cluster cannot end one trial; leave out one of them, or limit "
+                "the fit itself"
+            )
+        yield Cluster(client, work)
+    elif trial_timeout is not None:
         with Processes(work, joblib.effective_n_jobs(n_jobs), trial_timeout) as processes:
             yield processes
     elif joblib.effective_n_jobs(n_jobs) == 1:
@@ -90,7 +89,7 @@ class Parallel:
         found: dict[int, dict[int, Score]] = {job.number: {} for job in jobs}
         parallel = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")
         scores = parallel(
-            joblib.delayed(_numbered)(self.work, job.number, place, job.params, job.splits[place])
+            joblib.delayed(numbered_score)(self.work, job.number, place, job.params, job.splits[place])
             for job, place in tasks
         )
         with contextlib.closing(scores):
@@ -100,10 +99,6 @@ class Parallel:
                     yield number, [score for _, score in sorted(found[number].items())]
                 if time.monotonic() >= deadline:
                     return
-
-
-def _numbered(work: Work, number: int, place: int, params: Mapping[str, Any], split: Split) -> tuple[int, int, Score]:
-    return number, place, score_split(work, params, split)
 
 
 class Processes(AbstractContextManager["Processes"]):
