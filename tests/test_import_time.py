@@ -44,6 +44,17 @@ def test_the_package_alone_imports_no_library() -> None:
     assert loaded.isdisjoint({"numpy", "scipy", "sklearn", *HEAVY})
 
 
+def test_only_a_search_needs_the_extra_search() -> None:
+    """A module that is None in sys.modules cannot be imported, as if it were not installed."""
+    told = in_new_process(
+        "import sys; sys.modules['optuna'] = sys.modules['pebble'] = None\n"
+        "import tikhon, tikhon.bench, tikhon.experiments, tikhon.report, tikhon.cli.app\n"
+        "try: tikhon.MultiStageSearchCV\n"
+        "except tikhon.TikhonError as error: print(type(error).__name__, error)"
+    )
+    assert told.strip() == "MissingExtra tikhon.search needs optuna, pebble: pip install 'tikhon[search]'"
+
+
 @pytest.mark.slow
 def test_an_estimator_brings_nothing_that_a_fit_does_not_need() -> None:
     loaded = modules_after("from tikhon import LogisticRegression")
