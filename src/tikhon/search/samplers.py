@@ -11,6 +11,7 @@ from tikhon.errors import InputError, MissingExtra
 from tikhon.search.coordinator import MakeSampler
 from tikhon.search.sampler import Evaluated, GaussianProcessSampler
 
+FROM_TRIAL = 2  # the search itself makes the quasi-random points with which a stage begins
 NAMES = ("gp", "tpe", "random", "optuna-gp")
 
 
@@ -31,7 +32,7 @@ def sampler_maker(sampler: Any, *, share_trials: bool) -> MakeSampler:
         )
     if sampler == "gp":
         return lambda seed, earlier, share: GaussianProcessSampler(
-            seed, earlier=earlier if share_trials else (), fraction=share
+            seed, earlier=earlier if share_trials else (), fraction=share, n_startup=FROM_TRIAL
         )
     if sampler == "tpe":
         return _seeded(optuna.samplers.TPESampler)
