@@ -29,7 +29,7 @@ PUBLIC = {
     "__version__",
     "load",
 }
-PACKAGES = ("tikhon", "tikhon.models", "tikhon.solvers", "tikhon.tuners", "tikhon.report")
+PACKAGES = ("tikhon", "tikhon.models", "tikhon.search", "tikhon.solvers", "tikhon.tuners", "tikhon.report")
 
 
 def test_public_names_are_these() -> None:

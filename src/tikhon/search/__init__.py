@@ -10,9 +10,24 @@
 """
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from tikhon.errors import MissingExtra
+from tikhon.lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from tikhon.search.multistage import MultiStageSearchCV
+    from tikhon.search.sampler import GaussianProcessSampler
 
 _missing = [name for name in ("optuna", "pebble", "cloudpickle") if find_spec(name) is None]
 if _missing:
     raise MissingExtra(f"tikhon.search needs {', '.join(_missing)}: pip install 'tikhon[search]'")
+
+__all__ = ["GaussianProcessSampler", "MultiStageSearchCV"]
+__getattr__ = imported_when_used(
+    __name__,
+    {
+        "GaussianProcessSampler": "tikhon.search.sampler",
+        "MultiStageSearchCV": "tikhon.search.multistage",
+    },
+)
