@@ -1,11 +1,13 @@
 """The machinery of long runs, on an experiment that only counts."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,23 @@ def test_killed_and_started_again_goes_on(tmp_path: Path, calls: Path) -> None:
     # Only the row that was under way when the process died is measured again.
     assert set(before) & set(made(calls)) <= {before[-1]}
     assert set(before) | set(made(calls)) == {f"{name}{seed}" for name in "ab" for seed in range(20)}
+
+
+def test_an_interrupted_row_is_not_stored(tmp_path: Path, calls: Path) -> None:
+    """Even where the fit catches Ctrl-C to return the best so far."""
+
+    def catches(params: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10.0)
+        return {"value": 1.0}
+
+    interrupted = replace(experiment(), measure=catches)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(None, tmp_path, quick=False, jobs=1, progress=Silent())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    [stored] = tmp_path.glob("*.rows.jsonl")
+    assert len(stored.read_text(encoding="utf-8").splitlines()) == 1  # its header
 
 
 def test_plain() -> None:

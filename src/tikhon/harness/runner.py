@@ -8,14 +8,16 @@ sets run in parallel, each in its own process, and the parent stores the rows.
 import json
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
@@ -218,7 +220,29 @@ def _end_with(sentinel: int) -> None:
 def _measured(measure: Measure, params: dict[str, Any], folder: Path | None) -> Row:
     """The row, or its error: one failed row must not end a run of hours."""
     try:
-        with threadpool_limits(1):
+        with _never_half_a_row(), threadpool_limits(1):
             return measure(params, folder)
     except Exception as problem:
         return {"error": f"{type(problem).__name__}: {problem}"}
+
+
+@contextmanager
+def _never_half_a_row() -> Iterator[None]:
+    """Ctrl-C ends the run even where a fit catches it to return what it has: that would be stored as a whole row."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # background jobs ignore it
+        yield
+        return
+    caught: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if caught:
+            raise KeyboardInterrupt
