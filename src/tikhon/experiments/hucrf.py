@@ -36,8 +36,10 @@ from tikhon.trainers import LBFGS, SGD, Margin, Perceptron, Trainer
 MODELS, ORDERS, TRAINERS = ("linear", "hidden"), (1, 2), ("lbfgs", "sgd", "perceptron", "margin")
 HELD_OUT = 0.2  # of the training sequences: the calibration part
 LOOK_AHEAD = 15
-LEARNED = ("one", "mm")  # one strength of a grid, or one for each group by MM; with L-BFGS to convergence
+LEARNED = ("one", "mm")  # one strength of a grid, or one for each group by MM, with fits by L-BFGS
 LEARNED_HIDDEN = 100
+LEARNED_FOLDS, LEARNED_ITERATIONS = 5, 300  # fits of hidden units take minutes
+LEARNED_GRID = tuple(4.0**k for k in range(-2, 3))
 CONVERGED = "converged"  # linear chains by L-BFGS, with the best of the strengths that early stopping tries
 SEEDS = 3  # of EWT, whose split is official
 DECODINGS = {"proteins": "marginal"}  # single labels; the others: the best labels of a sequence
@@ -176,7 +178,7 @@ def _learned(
         model = _model(params, tuner=MM(), max_iter=params["max_iter"])
     else:
         split = [(np.arange(len(train)), np.arange(len(train), len(both)))]
-        tuner = Grid(values=tuple(4.0**k for k in range(-4, 3)), widen=False, refine=0)
+        tuner = Grid(values=LEARNED_GRID, widen=False, refine=0)
         model = _model(params, groups=None, tuner=tuner, cv=split, max_iter=params["max_iter"])
     model.fit(X_both, y_both)
     return model, {
@@ -238,12 +240,14 @@ def rows_for(task: str, quick: bool) -> list[RowSpec]:
                             cost=cost,
                         )
                     )
-        more = [(model, how, 1) for model in MODELS for how in LEARNED] if task == "ocr" and folds != "shipped" else []
+        learns = task == "ocr" and folds != "shipped" and number < LEARNED_FOLDS
+        more = [(model, how, 1) for model in MODELS for how in LEARNED] if learns else []
         more += [("linear", CONVERGED, order) for order in ORDERS] if task == "faq" else []
         for model, how, order in more:
+            most = 10 if quick else LEARNED_ITERATIONS if how in LEARNED else 1000
             params = {
                 "task": task, "folds": folds, "fold": number, "order": order, "model": model, "trainer": how, "seed": 0,
-                "rounds": rounds, "few": few, "n_hidden": min(n_hidden, LEARNED_HIDDEN), "max_iter": 10 if quick else 1000,
+                "rounds": rounds, "few": few, "n_hidden": min(n_hidden, LEARNED_HIDDEN), "max_iter": most,
             }  # fmt: skip
             rows.append(
                 RowSpec(
@@ -275,6 +279,7 @@ def experiment(name: str, tasks: Sequence[str], title: str) -> Experiment:
             "held_out": HELD_OUT, "look_ahead": LOOK_AHEAD,
             "settings": {trainer: settings_of(trainer, FEW_ROUNDS if quick else None) for trainer in TRAINERS},
             "n_hidden": {task: TASKS[task].n_hidden for task in tasks},
+            "learned": {"folds": LEARNED_FOLDS, "iterations": LEARNED_ITERATIONS, "grid": list(LEARNED_GRID)},
         }  # fmt: skip
         return Plan(config=config, rows=rows, paths=[path for task in tasks for path in TASKS[task].files], quick=quick)
 

@@ -137,6 +137,13 @@ def _render(
         "% of its sequences, on which the training stops early; the best is trained on the whole training part for as many "
         f"rounds as it took. Tried: {tried}.",
     ]
+    if "ocr" in config["n_hidden"]:
+        learned = config["learned"]
+        about.append(
+            f"Learned strengths: the first {learned['folds']} folds, 100 hidden units, fits of at most {learned['iterations']} "
+            f"iterations; the grid has {len(learned['grid'])} strengths from {short(learned['grid'][0])} to "
+            f"{short(learned['grid'][-1])}, chosen on the calibration part."
+        )
     header = ["", "order", "trainer", "folds", "error (%)", "paper (%)", "calibration (%)", "rounds", "CPU s a fold"]
     body = [
         [
@@ -230,7 +237,8 @@ def _draw_panel(axes: "Axes", own: Sequence[Row]) -> None:
     axes.set_xticks(range(len(names)), [TRAINERS[name].split(",")[0] for name in names], rotation=20)
     tidy(axes, x_label="", y_label="error (%)")
     axes.set_title(f"{_set_name(own[0])}, order {own[0]['order']}", fontsize=9)
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_ylim(0.0, 1.3 * max(one["error"] for one in own))  # room for the legend above the bars
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _draw_units(part: Any, units: Sequence[Sequence[float]]) -> None:
