@@ -69,6 +69,17 @@ def test_ordered_splits_keep_the_latest_rows() -> None:
         assert len(own) == round(0.25 * len(train))
 
 
+def test_a_fixed_validation_set_is_no_series() -> None:
+    groups = np.repeat(np.arange(50), 10)
+    split = (np.arange(400), np.arange(400, 500))
+    for kept_whole in (None, groups):
+        stages, _ = make_stages((0.3, 1.0), [split], n_rows=500, codes=None, groups=kept_whole, seed=0)
+        rows = stages[0].splits[0][0]
+        assert rows.min() < 100  # not the latest 30 %
+        if kept_whole is not None:
+            assert all(np.sum(groups[rows] == group) == 10 for group in np.unique(groups[rows]))
+
+
 def test_small_stages_are_enlarged_or_left_out() -> None:
     splits = splits_of(KFold(3), 100)
     stages, notes = make_stages((0.1, 1.0), splits, n_rows=100, codes=None, groups=None, seed=0)

@@ -8,6 +8,7 @@ from tikhon.experiments import (
     mm_table1,
     mm_table2,
     mm_table3a,
+    multistage,
     rna_generalise,
     rna_strengths,
 )
@@ -28,6 +29,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         hucrf.FAQ,
         hucrf.PROTEINS,
         hucrf.POS,
+        multistage.TEXT,
+        multistage.RANKING,
     )
 }
 

@@ -5,4 +5,5 @@
 - ``timing``: wall-clock and CPU time, medians for short work; ``fitting``: folds, the paper's methods, classifier scores.
 - ``libsvm_sets``: sizes, files and splits of the LIBSVM sets; ``hucrf_tasks``: the data of hidden-unit CRFs;
   ``crfsuite``: CRFsuite, the rival on chains.
+- ``search_tasks``: data sets and models of multi-stage searches; ``search_methods``: the searches that are compared.
 """

@@ -75,7 +75,8 @@ def make_stages(
     seed : int
         Of the order in which rows join.
     """
-    ordered = bool(splits) and all(len(train) and len(test) and train.max() < test.min() for train, test in splits)
+    # A single split may well have its validation rows last without any order in time.
+    ordered = len(splits) > 1 and groups is None and all(_is_before(train, test) for train, test in splits)
     n_classes = 1 if codes is None else len(np.unique(codes))
     least = min(n_rows, max(LEAST_ROWS, LEAST_OF_CLASS * n_classes)) / n_rows
     ranks = None if ordered else joining_ranks(n_rows, codes, groups, seed)
@@ -97,6 +98,10 @@ def make_stages(
         mean_rows = round(sum(len(rows) for rows, _ in own) / len(own))
         stages.append(Stage(len(stages) + 1, position, used, own, share, mean_rows))
     return stages, notes
+
+
+def _is_before(train: Indices, test: Indices) -> bool:
+    return len(train) > 0 and len(test) > 0 and bool(train.max() < test.min())
 
 
 def joining_ranks(n_rows: int, codes: NDArray[np.intp] | None, groups: Any, seed: int) -> NDArray[np.float64]:
