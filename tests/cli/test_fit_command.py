@@ -230,7 +230,7 @@ def test_files_that_are_not_there_or_not_files(run, train, tmp_path):
 
 
 def test_output_that_cannot_be_written_is_refused_before_any_work(run, train, tmp_path, monkeypatch):
-    monkeypatch.setattr(tikhon.cli.fit, "_read", None)  # reading would fail
+    monkeypatch.setattr(tikhon.cli.fit, "read_training_table", None)  # reading would fail
     run(*fit_arguments(train, tmp_path / "no" / "model")).assert_refused("no directory")
     run(*fit_arguments(train, tmp_path)).assert_refused("is a directory")
     run(*fit_arguments(train, train)).assert_refused("is also an input")

@@ -65,6 +65,10 @@ def test_a_search_goes_on_where_it_was(run, data, space, tmp_path):
     assert again["trials"] == first["trials"]
     run(*options(data, space, "--storage", storage, "--resume", "--seed", 1)).assert_refused("random_state")
     run(*options(data, space, "--resume")).assert_refused("--storage")
+    run(*options(data, space, "--resume", "--storage", tmp_path / "typo.journal")).assert_refused(
+        "typo.journal", "no search"
+    )
+    assert not (tmp_path / "typo.journal").exists()
 
 
 def test_quantities_and_scaled_columns(run, sample, tmp_path):
@@ -121,4 +125,5 @@ def test_wrong_options_are_told(run, data, space):
     run(*options(data, space, "--set", "banana=1")).assert_refused("banana")
     run(*options(data, space, "--stages", "0.3,x")).assert_refused("--stages", "commas")
     run(*options(data, space, "--stages", "0.3")).assert_refused("end with 1.0")
+    run(*options(data, space, "--scoring", "acuracy")).assert_refused("did you mean 'accuracy'")
     run(*options(data, space, "--plot", data)).assert_refused("is also an input")

@@ -72,6 +72,12 @@ def test_the_time_of_a_search_on_a_cluster_is_limited(client: Any) -> None:
     assert search.ended_ == "timeout"
 
 
+class Submits:
+    """As much of a client as is looked at before the search."""
+
+    def submit(self) -> None: ...
+
+
 def test_a_cluster_cannot_end_a_trial() -> None:
     with pytest.raises(InputError, match="trial_timeout with a Dask client"):
-        MultiStageSearchCV(SVC(), SPACE, client=object(), trial_timeout=3.0, **SETTINGS).fit(X, y)
+        MultiStageSearchCV(SVC(), SPACE, client=Submits(), trial_timeout=3.0, **SETTINGS).fit(X, y)

@@ -1,8 +1,10 @@
 """The search as a user meets it: an estimator of scikit-learn's kind."""
 
 import time
+import warnings
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -265,9 +267,14 @@ def test_callbacks_of_scikit_learn_are_told_of_trials() -> None:
         ({"select": "best"}, "'last' or 'all'"),
         ({"sampler": "gauss"}, "write one of 'gp'"),
         ({"sampler": lambda: None}, "takes no seed"),
-        ({"scoring": ["accuracy"], "refit": False}, "name of the score"),
+        ({"scoring": ["accuracy"], "refit": False}, "name of the one"),
         ({"study_name": ""}, "study_name"),
         ({"error_score": "zero"}, "error_score"),
+        ({"scoring": "acuracy"}, "did you mean 'accuracy'"),
+        ({"scoring": ["accuracy"], "refit": True}, "name of the one that is optimised"),
+        ({"random_state": "a"}, "random_state='a'"),
+        ({"n_jobs": "2"}, "n_jobs='2'"),
+        ({"client": "here"}, "client='here'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_in_words(settings: dict[str, Any], told: str) -> None:
@@ -287,9 +294,81 @@ def test_ctrl_c_keeps_what_was_found() -> None:
                 raise KeyboardInterrupt
             return super().fit(X, y, **params)
 
-    with pytest.warns(TuningWarning, match="was interrupted in stage 1 of 2"):
-        search = MultiStageSearchCV(
-            Interrupts(random_state=0), {"n_estimators": [1, 2, 3, 7]}, n_trials=4, n_initial=4, cv=2
-        ).fit(X, y)
+    search = MultiStageSearchCV(
+        Interrupts(random_state=0), {"n_estimators": [1, 2, 3, 7]}, n_trials=4, n_initial=4, cv=2
+    )
+    with (
+        pytest.warns(TuningWarning, match="was interrupted in stage 1 of 2"),
+        pytest.raises(KeyboardInterrupt, match="is in best_params_"),
+    ):
+        search.fit(X, y)
     assert search.ended_ == "interrupted"
     assert search.best_params_["n_estimators"] in (1, 2, 3)
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_ctrl_c_before_the_first_trial_is_just_that() -> None:
+    class Interrupts(RandomForestClassifier):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any, **params: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        MultiStageSearchCV(Interrupts(), {"max_depth": [1, 2]}, cv=2).fit(X, y)
+
+
+def test_threads_leave_the_warnings_of_the_process_alone() -> None:
+    shown, filters = warnings.showwarning, list(warnings.filters)
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        MultiStageSearchCV(
+            Fails(), {"seconds": stats.uniform(0.001, 0.02)}, n_trials=[8, 4], batch_size=4, cv=2, sampler="random"
+        ).fit(X, y)
+    assert warnings.showwarning is shown
+    assert warnings.filters == filters
+    with pytest.warns(UserWarning, match="still shown"):
+        warnings.warn("still shown", UserWarning, stacklevel=1)
+
+
+def nothing(estimator: Any, X: Any, y: Any) -> float:
+    return float("nan")
+
+
+def raises(estimator: Any, X: Any, y: Any) -> float:
+    raise RuntimeError("no such score")
+
+
+@pytest.mark.parametrize("other", [nothing, raises])
+def test_other_scores_may_fail(other: Any, tmp_path: Any) -> None:
+    settings: dict[str, Any] = {
+        "scoring": {"a": "accuracy", "b": other},
+        "refit": "a",
+        "storage": tmp_path / "study.journal",
+    }
+    for _ in range(2):  # the second time from the storage
+        search = MultiStageSearchCV(SVC(), SPACE, **{**FEW, **settings}).fit(X, y)
+        assert np.isnan(search.cv_results_["mean_test_b"]).all()
+        assert search.best_score_ > 0.9
+
+
+def test_a_function_may_return_several_scores() -> None:
+    def both(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+        good = float(estimator.score(X, y))
+        return {"good": good, "bad": 1.0 - good}
+
+    search = MultiStageSearchCV(SVC(), SPACE, scoring=both, refit="bad", **FEW).fit(X, y)
+    assert search.best_score_ == search.cv_results_["mean_test_bad"][search.cv_results_["stage"] == 2].max()
+
+
+def test_splits_may_be_masks() -> None:
+    mask = np.arange(150) % 3 == 0
+    by_mask = MultiStageSearchCV(SVC(), SPACE, **{**FEW, "cv": [(~mask, mask)]}).fit(X, y)
+    by_number = MultiStageSearchCV(SVC(), SPACE, **{**FEW, "cv": [(np.flatnonzero(~mask), np.flatnonzero(mask))]}).fit(
+        X, y
+    )
+    assert by_mask.cv_results_["n_rows"].tolist() == by_number.cv_results_["n_rows"].tolist()
+    assert by_mask.best_score_ == by_number.best_score_
+
+
+def test_discrete_distributions_give_whole_numbers() -> None:
+    space = {"max_depth": stats.randint(3, 4), "min_samples_leaf": stats.poisson(3, loc=1)}
+    search = MultiStageSearchCV(DecisionTreeClassifier(random_state=0), space, **FEW).fit(X, y)
+    assert {type(params[name]) for params in search.cv_results_["params"] for name in space} == {int}

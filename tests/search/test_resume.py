@@ -14,6 +14,7 @@ import optuna
 import pytest
 from scipy import stats
 from sklearn.datasets import load_iris
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.svm import SVC
 
 from tikhon import MultiStageSearchCV
@@ -113,8 +114,9 @@ def test_failures_are_kept(kind: str, tmp_path: Path) -> None:
         ({"random_state": 1}, "random_state"),
         ({"cv": 4}, "splits"),
         ({"sampler": "tpe"}, "sampler"),
-        ({"scoring": "f1_macro"}, "score"),
+        ({"scoring": "f1_macro"}, "scoring"),
         ({"stages": (0.5, 1.0)}, "stages"),
+        ({"return_train_score": True}, "return_train_score"),
     ],
 )
 def test_another_search_in_the_same_study_is_refused(change: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -137,3 +139,41 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="space"):
         MultiStageSearchCV(SVC(), {"C": [1.0, 2.0]}, **settings).fit(X, y)
     MultiStageSearchCV(SVC(), {"C": [1.0, 2.0]}, study_name="other", **settings).fit(X, y)
+
+
+def good(estimator: Any, X: Any, y: Any) -> float:
+    return float(estimator.score(X, y))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"scoring": good}, {"scoring": lambda estimator, X, y: -estimator.score(X, y)}),
+        ({"scoring": good}, {}),
+        (
+            {"scoring": make_scorer(f1_score, average="macro")},
+            {"scoring": make_scorer(f1_score, average="micro")},
+        ),
+        (
+            {"scoring": ["accuracy", "f1_macro"], "refit": "accuracy"},
+            {"scoring": ["accuracy", "f1_macro"], "refit": "f1_macro"},
+        ),
+    ],
+)
+def test_other_scores_are_refused(before: dict[str, Any], after: dict[str, Any], tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"storage": tmp_path / "study.journal", "n_trials": 1, "cv": 2}
+    MultiStageSearchCV(SVC(), SPACE, **settings, **before).fit(X, y)
+    MultiStageSearchCV(SVC(), SPACE, **settings, **before).fit(X, y)
+    with pytest.raises(InputError, match="scor"):
+        MultiStageSearchCV(SVC(), SPACE, **settings, **after).fit(X, y)
+
+
+def test_a_changed_function_among_choices_is_refused(tmp_path: Path) -> None:
+    def fit(kernel: Any) -> Any:
+        return MultiStageSearchCV(
+            SVC(), {"kernel": ["linear", kernel]}, storage=tmp_path / "study.journal", n_trials=2, cv=2
+        ).fit(X, y)
+
+    fit(lambda A, B: A @ B.T)
+    with pytest.raises(InputError, match="space"):
+        fit(lambda A, B: (A @ B.T) ** 2)

@@ -7,6 +7,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from scipy import stats
 from sklearn.decomposition import PCA
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
@@ -72,6 +73,8 @@ def test_whole_numbers_stay_whole_when_rescaled() -> None:
     [
         ({}, "empty"),
         ([{"C": [1]}, {"gamma": [1]}], "conditional"),
+        ({"C": {"low": 1, "high": 3}}, "write a list of choices"),
+        ({"C": stats.loguniform}, "give the distribution its parameters"),
         ("C", "write a dict"),
         ({"c": [1.0]}, "did you mean 'C'"),
         ({"banana": [1.0]}, "its parameters are C, degree"),
@@ -79,10 +82,8 @@ def test_whole_numbers_stay_whole_when_rescaled() -> None:
         ({"C": 3.0}, "a fixed value belongs to the estimator"),
         ({"C": "log"}, "write a list"),
         ({"C": [1.0, 1.0]}, "twice"),
-        ({"C": [1, True]}, "twice"),
-        ({"C": [1.0, np.nan]}, "not finite"),
-        ({"C": {"kernel": [1]}}, "conditional"),
-        ({"C": lambda kernel: 1.0}, "conditional"),
+        ({"C": [1.0, np.nan]}, "NaN"),
+        ({"C": lambda kernel: 1.0}, "depend on other parameters"),
         ({"C": stats.uniform(0.0, -1.0)}, "not valid"),
         ({"C": stats.loguniform(2.0, 1.0)}, "not valid"),
     ],
@@ -104,3 +105,17 @@ def test_spaces_that_cannot_be_searched_are_refused_in_words(given: Any, told: s
 def test_laws_that_cannot_be_followed_are_refused(rescale: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
         space_of({"C": [1.0], "kernel": ["rbf"]}, KNOWN, rescale)
+
+
+def test_equal_values_of_different_types_are_different_choices() -> None:
+    """max_features=1 is one feature, 1.0 is all of them."""
+    space = space_of({"C": [1, 1.0, True, 0.5, np.inf]}, KNOWN)
+    labels = space.distributions["C"].choices
+    assert [repr(space.values({"C": label})["C"]) for label in labels] == ["1", "1.0", "True", "0.5", "inf"]
+
+
+def test_choices_are_told_apart_by_their_parameters() -> None:
+    kernels = [RBF(1.0), RBF(2.0)]
+    space = space_of({"kernel": [*kernels, None]}, KNOWN)
+    assert len(set(space.distributions["kernel"].choices)) == 3
+    assert space.values({"kernel": "RBF(length_scale=2)"})["kernel"] is kernels[1]

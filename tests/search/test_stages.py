@@ -61,6 +61,16 @@ def test_groups_stay_whole() -> None:
             assert np.sum(groups[own] == group) == 10
 
 
+def test_groups_stay_whole_for_the_sake_of_rare_classes_too() -> None:
+    groups = np.repeat(np.arange(30), 10)
+    codes = (groups >= 28).astype(int)
+    splits = [(np.flatnonzero(groups % 2 != k), np.flatnonzero(groups % 2 == k)) for k in (0, 1)]
+    stages, _ = make_stages((0.2, 1.0), splits, n_rows=300, codes=codes, groups=groups, seed=0)
+    for rows, _ in stages[0].splits:
+        assert set(np.unique(groups[rows], return_counts=True)[1]) == {10}
+        assert set(codes[rows]) == {0, 1}
+
+
 def test_ordered_splits_keep_the_latest_rows() -> None:
     splits = splits_of(TimeSeriesSplit(4), 500)
     stages, _ = make_stages((0.25, 1.0), splits, n_rows=500, codes=None, groups=None, seed=0)

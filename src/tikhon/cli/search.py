@@ -65,8 +65,8 @@ def search(
     claim_outputs([] if plot is None else [plot], [data, space])
     if resume and storage is None:
         raise InputError("--resume: name the storage of the search with --storage")
-    if storage is not None and not resume:
-        _check_unused(storage)
+    if storage is not None:
+        _check_storage(storage, resume)
     with progress_bar() as bar:
         table = read_training_table(data, file_format, target, task, ignore or [], bar, reading_limits(no_limits))
         chosen = chosen_task(task, table.target)
@@ -104,7 +104,11 @@ def _run(searching: Any, table: "Table", task: Task, bar: Bar) -> list[str]:
     target = np.asarray(table.target, dtype=np.float64) if task is Task.regression else table.target
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        searching.fit(table.X, target)
+        try:
+            searching.fit(table.X, target)
+        except KeyboardInterrupt:
+            if not hasattr(searching, "best_params_"):
+                raise
     return list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
@@ -126,20 +130,28 @@ def _with_scaler(estimator: Any, space: dict[str, Any], table: "Table") -> tuple
     }
 
 
-def _check_unused(storage: str) -> None:
+def _check_storage(storage: str, resume: bool) -> None:
+    """A new search needs a storage without one, and only a search that is there can be resumed."""
     import optuna
 
     from tikhon.search.storage import opened
 
-    with opened(storage) as found:
-        names = optuna.get_all_study_names(found)
-    if names:
+    is_there = "://" in storage or Path(storage).exists()
+    names = []
+    if is_there:
+        with opened(storage) as found:
+            names = optuna.get_all_study_names(found)
+    if resume and not names:
+        raise InputError(f"{storage}: holds no search to go on with; leave out --resume to begin one")
+    if names and not resume:
         raise InputError(f"{storage}: holds a search already; give --resume to go on with it, or another --storage")
 
 
-def _numbers(option: str, text: str, kind: type[Any]) -> list[Any]:
+def _numbers(option: str, text: str, kind: type[Any]) -> Any:
+    """A list, or a single whole number."""
     try:
-        return [kind(part) for part in text.split(",")]
+        found = [kind(part) for part in text.split(",")]
+        return found[0] if kind is int and len(found) == 1 else found
     except ValueError:
         raise InputError(f"{option} {text!r}: write numbers with commas between them") from None
 

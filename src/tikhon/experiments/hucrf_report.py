@@ -237,7 +237,7 @@ def _draw_panel(axes: "Axes", own: Sequence[Row]) -> None:
     axes.set_xticks(range(len(names)), [TRAINERS[name].split(",")[0] for name in names], rotation=20)
     tidy(axes, x_label="", y_label="error (%)")
     axes.set_title(f"{_set_name(own[0])}, order {own[0]['order']}", fontsize=9)
-    axes.set_ylim(0.0, 1.3 * max(one["error"] for one in own))  # room for the legend above the bars
+    axes.set_ylim(0.0, 1.3 * max(1.0, *(one["error"] for one in own)))  # room for the legend above the bars
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 

@@ -1,9 +1,11 @@
 """One trial: the estimator with the parameters of the trial, fitted and scored on every split of its stage."""
 
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -64,8 +66,7 @@ def score_split(work: Work, params: Mapping[str, Any], split: Split) -> Score:
     train, test = split
     start = time.perf_counter()
     fit_seconds = 0.0
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with _recorded_warnings() as caught:
         try:
             estimator = clone(work.estimator).set_params(**clone(dict(params), safe=False))
             X_train, y_train = _safe_split(estimator, work.X, work.y, train)
@@ -85,9 +86,8 @@ def score_split(work: Work, params: Mapping[str, Any], split: Split) -> Score:
                 "failed", fit_seconds=fit_seconds or time.perf_counter() - start, problem=traceback.format_exc()
             )
     messages = tuple(dict.fromkeys(f"{entry.category.__name__}: {entry.message}" for entry in caught))
-    bad = [name for name, value in test_scores.items() if not np.isfinite(value)]
-    if bad:
-        problem = f"the score {', '.join(f'{name!r} is {test_scores[name]}' for name in bad)}"
+    if not np.isfinite(test_scores[work.metric]):
+        problem = "; ".join([f"the score {work.metric!r} is {test_scores[work.metric]}", *messages])
         return Score("failed", test_scores, train_scores, fit_seconds, score_seconds, problem, messages)
     return Score("ok", test_scores, train_scores, fit_seconds, score_seconds, warnings=messages)
 
@@ -115,12 +115,26 @@ def _scores(work: Work, estimator: Any, X: Any, y: Any, rows: Any) -> dict[str, 
     given = found if isinstance(found, dict) else {"score": found}
     if work.metric not in given:
         raise ValueError(f"refit names the score {work.metric!r}; the scorer returned {', '.join(map(repr, given))}")
-    return {name: _number(name, value) for name, value in given.items()}
+    return {name: _number(name, value, is_optimised=name == work.metric) for name, value in given.items()}
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: Any, *, is_optimised: bool) -> float:
+    """NaN for another score that failed, which scikit-learn returns as the text of a traceback."""
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (int, float)):
+        if not is_optimised:
+            return np.nan
         raise ValueError(f"the scorer must return a number; {name!r} is {value!r}, a {type(value).__name__}")
     return float(value)
+
+
+@contextmanager
+def _recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Nothing is recorded in other threads: what catches warnings is shared by all threads of a process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield caught

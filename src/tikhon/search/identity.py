@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from types import FunctionType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import joblib
@@ -62,7 +63,7 @@ def digest(value: Any) -> str:
     """A short text that stands for data, index arrays or an estimator: equal values have the same in every process.
 
     Arrays are compared by values and types, whatever their layout in memory; frames by columns, without row labels;
-    estimators by class and parameters; functions by name.
+    estimators by class and parameters; functions by name and code.
     """
     plain = _plain(value)
     try:
@@ -102,7 +103,23 @@ def _plain(value: Any) -> Any:
         return "set", tuple(sorted(map(repr, value)))
     if isinstance(value, (list, tuple)):
         return type(value).__name__, tuple(_plain(each) for each in value)
-    return _named(value) if isinstance(value, (FunctionType, np.ufunc)) else value
+    if isinstance(value, FunctionType):
+        cells = tuple(_plain(cell.cell_contents) for cell in value.__closure__ or ())
+        return _named(value), _code(value.__code__), _plain(value.__defaults__), cells
+    if isinstance(value, partial):
+        return "partial", _plain(value.func), _plain(value.args), _plain(value.keywords)
+    if type(value).__module__.startswith("sklearn.metrics"):  # scorers: a function and its arguments
+        return _named(type(value)), _plain(vars(value))
+    return _named(value) if isinstance(value, np.ufunc) else value
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    """What a function does, but not in which line of which file it stands."""
+    constants = tuple(
+        _code(one) if isinstance(one, CodeType) else sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)
+        for one in code.co_consts
+    )
+    return code.co_code.hex(), code.co_names, constants
 
 
 def _named(value: Any) -> str:

@@ -1,5 +1,6 @@
 """``MultiStageSearchCV``: Bayesian search for the parameters of any estimator, on growing parts of the data."""
 
+import difflib
 import logging
 import time
 import warnings
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
@@ -200,7 +202,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             with an entry for each row are split with the rows.
         """
         self._check()
-        scorers, metric = self._get_scorers()
+        scorers, metric = self._scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
@@ -241,6 +243,10 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
                 seconds=float("inf") if self.timeout is None else float(self.timeout), on_trial=on_trial,
             )  # fmt: skip
         self._conclude(plan, found, scorers, metric, notes)
+        if found.ended == "interrupted":
+            raise KeyboardInterrupt(
+                f"the best of {len(found.trials)} trials is in best_params_, and nothing was refitted"
+            )
         if self.refit is not False:
             self._fit_best(X, y, routed.estimator.fit, told)
         told.end()
@@ -255,6 +261,10 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Real) and float(value) > 0):
                 raise InputError(f"{name}={value!r}: write seconds above 0, or None")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or int(self.n_jobs) == 0):
+            raise InputError(f"n_jobs={self.n_jobs!r}: write a number of workers, -1 for all cores, or None")
+        if self.client is not None and not hasattr(self.client, "submit"):
+            raise InputError(f"client={self.client!r}: give a dask.distributed.Client, or None")
         if self.select not in ("last", "all"):
             raise InputError(f"select={self.select!r}: write 'last' or 'all'")
         if not isinstance(self.study_name, str) or not self.study_name:
@@ -270,24 +280,32 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
                 f"estimator={self.estimator!r} is not an estimator: give an object with fit and get_params"
             )
 
-    def _plan(self, X: Any, y: Any, split_params: dict[str, Any], metric: Any) -> tuple[Plan, list[str]]:
-        if not isinstance(metric, str):
+    def _scorers(self) -> tuple[Any, str]:
+        """The scorers, and the name of the score that is optimised."""
+        several = isinstance(self.scoring, (list, tuple, set, dict))
+        if several and not isinstance(self.refit, str):
             raise InputError(
-                f"refit={self.refit!r} with several scores: set refit to the name of the score that is optimised"
+                f"refit={self.refit!r} with several scores: set refit to the name of the one that is optimised"
             )
+        if isinstance(self.scoring, str) and self.scoring not in get_scorer_names():
+            near = difflib.get_close_matches(self.scoring, get_scorer_names(), n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "see sklearn.metrics.get_scorer_names()"
+            raise InputError(f"scoring={self.scoring!r} is not a score of scikit-learn; {hint}")
+        scorers, metric = self._get_scorers()
+        return scorers, self.refit if callable(self.scoring) and isinstance(self.refit, str) else metric
+
+    def _plan(self, X: Any, y: Any, split_params: dict[str, Any], metric: Any) -> tuple[Plan, list[str]]:
         space = space_of(self.space, self.estimator.get_params(deep=True), self.rescale)
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = 0 if seed is None else seed.randint(2**31)
+        seed = _seed_of(self.random_state)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        splits = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(X, y, **split_params)]
+        splits = [(_row_numbers(train), _row_numbers(test)) for train, test in cv.split(X, y, **split_params)]
         if not splits:
             raise InputError(f"cv={self.cv!r} gives no splits")
         self.n_splits_ = len(splits)
         fractions = checked_fractions(self.stages)
         stages, notes = make_stages(
             fractions, splits, n_rows=_num_samples(X), codes=_classes_of(self.estimator, y),
-            groups=split_params.get("groups"), seed=int(seed),
+            groups=split_params.get("groups"), seed=seed,
         )  # fmt: skip
         asked = trials_per_stage(self.n_trials, len(fractions), len(space.parameters), int(self.n_best))
         n_trials = [asked[stage.place] for stage in stages]
@@ -300,7 +318,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             n_best=int(self.n_best),
             batch_size=int(self.batch_size),
             metric=metric,
-            seed=int(seed),
+            seed=seed,
             make_sampler=sampler_maker(self.sampler, share_trials=self.share_trials),
         )
         return plan, notes
@@ -311,7 +329,10 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             return {}
         return {
             "estimator": digest(work.estimator),
-            "space": plan.space.description(),
+            "space": {
+                name: [repr(one.distribution), *([] if one.choices is None else [digest(one.examples)])]
+                for name, one in plan.space.parameters.items()
+            },
             "rescale": dict(plan.space.rescale),
             "stages": [stage.fraction for stage in plan.stages],
             "trials before the last stage": [int(count) for count in plan.n_trials[:-1]],
@@ -321,7 +342,9 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             "sampler": str(self.sampler),
             "share_trials": bool(self.share_trials),
             "random_state": plan.seed,
-            "score": plan.metric if self.scoring is None or callable(self.scoring) else str(self.scoring),
+            "scoring": _named_scores(self.scoring),
+            "optimised score": plan.metric,
+            "return_train_score": bool(self.return_train_score),
             "splits": digest([stage.splits for stage in plan.stages]),
             "rows": _num_samples(work.X),
             "X": digest(work.X),
@@ -363,6 +386,33 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+
+def _seed_of(random_state: Any) -> int:
+    if random_state is None:
+        return 0
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    raise InputError(f"random_state={random_state!r}: write a whole number, a generator of numpy or None")
+
+
+def _row_numbers(rows: Any) -> NDArray[np.intp]:
+    rows = np.asarray(rows)
+    numbers: NDArray[np.intp] = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return numbers
+
+
+def _named_scores(scoring: Any) -> Any:
+    """Scores by name, or what tells one function from another."""
+    if isinstance(scoring, dict):
+        return {name: _named_scores(one) for name, one in scoring.items()}
+    if scoring is None or isinstance(scoring, str):
+        return scoring
+    return sorted(scoring) if isinstance(scoring, (list, tuple, set)) else digest(scoring)
 
 
 def _classes_of(estimator: Any, y: Any) -> NDArray[np.intp] | None:

@@ -47,8 +47,8 @@ def _row(trial: Trial, place: int, names: list[str], failed: float, has_train_sc
     score = trial.scores[place] if place < len(trial.scores) else None
     good = score is not None and score.status == "ok" and trial.status == "ok"
     row: dict[str, Any] = {
-        "fit_time": 0.0 if score is None else score.fit_seconds,
-        "score_time": 0.0 if score is None else score.score_seconds,
+        "fit_time": np.nan if score is None else score.fit_seconds,
+        "score_time": np.nan if score is None else score.score_seconds,
         "test_scores": _of_names(score.test if good and score is not None else {}, names, failed),
         "fit_error": trial.problem or None,
     }
@@ -68,6 +68,8 @@ def warnings_about(plan: Plan, found: Found) -> list[str]:
     trials = [trial for _, trial in found.trials]
     bad = [trial for trial in trials if trial.status != "ok"]
     if len(bad) == len(trials):
+        if found.ended == "interrupted":
+            raise KeyboardInterrupt
         if not trials:
             raise InputError("the search ended before its first trial was finished: allow more time")
         raise AllTrialsFailed(f"all {len(trials)} trials failed; the first of them:\n{trials[0].problem}")

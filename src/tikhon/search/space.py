@@ -4,10 +4,12 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from scipy.stats import rv_discrete
 
 from tikhon.errors import InputError
 
@@ -41,7 +43,11 @@ class Parameter:
     def value(self, stored: Any) -> Any:
         if self.choices is not None:
             return self.choices[stored]
-        return _plain(self.quantiles.ppf(stored)) if self.quantiles is not None else stored
+        if self.quantiles is None:
+            return stored
+        value = _plain(self.quantiles.ppf(stored))
+        is_discrete = isinstance(getattr(self.quantiles, "dist", self.quantiles), rv_discrete)
+        return int(value) if is_discrete else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +72,6 @@ class Space:
             moved = values[name] * SHARES[law](share)
             values[name] = max(1, round(moved)) if isinstance(values[name], int) else moved
         return values
-
-    def description(self) -> dict[str, str]:
-        return {name: repr(parameter.distribution) for name, parameter in self.parameters.items()}
 
 
 def space_of(given: Any, known: Iterable[str], rescale: Any = None) -> Space:
@@ -110,60 +113,63 @@ def _parameter(name: str, given: Any) -> Parameter:
         return _choices(name, list(given.choices))
     if isinstance(given, BaseDistribution):
         return Parameter(given)
-    if isinstance(given, Mapping) or (callable(given) and not hasattr(given, "rvs")):
-        raise InputError(
-            f"space[{name!r}] is a {type(given).__name__}: conditional parameters are not supported; write a list, a "
-            "distribution of scipy.stats or one of Optuna"
-        )
     if hasattr(given, "rvs") and hasattr(given, "ppf"):
         return _from_scipy(name, given)
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
         raise InputError(
             f"space[{name!r}]={given!r}: write a list of choices, a distribution of scipy.stats such as "
-            "loguniform(1e-3, 1e3), or one of Optuna; a fixed value belongs to the estimator"
+            "loguniform(1e-3, 1e3), or one of Optuna; a fixed value belongs to the estimator, and values that depend on other "
+            "parameters are not supported"
         )
     return _choices(name, list(given))
 
 
 def _choices(name: str, values: list[Any]) -> Parameter:
+    """Values that Optuna can store and tell apart are stored as they are, others as texts that stand for them."""
     values = [_plain(value) for value in values]
     if not values:
         raise InputError(f"space[{name!r}] is an empty list: write at least one value")
-    labels = [value if isinstance(value, SCALARS) else _label(value) for value in values]
-    if len({(type(label), label) for label in labels}) < len(labels) or len(set(labels)) < len(labels):
-        raise InputError(f"space[{name!r}] holds a value twice: {values}")
-    if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
-        raise InputError(f"space[{name!r}] holds a value that is not finite: {values}")
-    if all(isinstance(value, SCALARS) for value in values):
-        return Parameter(CategoricalDistribution(labels))
-    texts = [str(label) for label in labels]
-    if len(set(texts)) < len(texts):
-        raise InputError(f"space[{name!r}]: two of its values are written alike: {texts}")
-    return Parameter(CategoricalDistribution(texts), choices=dict(zip(texts, values, strict=True)))
+    labels = [value if isinstance(value, str) else _label(value) for value in values]
+    if len(set(labels)) < len(labels):
+        raise InputError(
+            f"space[{name!r}] holds a value twice, or two that are written alike: {', '.join(map(repr, labels))}"
+        )
+    if any(isinstance(value, float) and math.isnan(value) for value in values):
+        raise InputError(f"space[{name!r}] holds NaN: {values}")
+    is_plain = all(isinstance(value, SCALARS) and value not in (math.inf, -math.inf) for value in values)
+    if is_plain and len(set(values)) == len(values):  # 1, 1.0 and True are equal
+        return Parameter(CategoricalDistribution(values))
+    return Parameter(CategoricalDistribution(labels), choices=dict(zip(labels, values, strict=True)))
 
 
 def _label(value: Any) -> str:
     """Text that stands for a value, the same in every process."""
-    if isinstance(value, type) or callable(value):
-        return f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__name__)}"
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return f"{value.__module__}.{value.__qualname__}"
     text = " ".join(repr(value).split())
     return f"{type(value).__module__}.{type(value).__qualname__}" if " at 0x" in text else text
 
 
 def _from_scipy(name: str, given: Any) -> Parameter:
-    family = getattr(getattr(given, "dist", None), "name", "")
-    low, high = (float(bound) for bound in given.support())
+    try:
+        low, high = (float(bound) for bound in given.support())
+    except TypeError:
+        raise InputError(
+            f"space[{name!r}]: give the distribution its parameters, such as loguniform(1e-3, 1e3)"
+        ) from None
+    law = getattr(given, "dist", given)
+    family, is_discrete = getattr(law, "name", ""), isinstance(law, rv_discrete)
     if math.isnan(low) or math.isnan(high) or low > high:
         raise InputError(f"space[{name!r}]: the parameters of its distribution ({family}) are not valid")
-    if low == high and math.isfinite(low):
-        return _choices(name, [low])
+    if low == high:
+        return _choices(name, [int(low) if is_discrete else low])
     if family == "randint":
         return Parameter(IntDistribution(int(low), int(high)))
     if family == "uniform":
         return Parameter(FloatDistribution(low, high))
     if family in ("loguniform", "reciprocal"):
         return Parameter(FloatDistribution(low, high, log=True))
-    first = 0.0 if math.isfinite(low) else TAIL
+    first = 0.0 if math.isfinite(low) and not is_discrete else TAIL
     last = 1.0 if math.isfinite(high) else 1.0 - TAIL
     return Parameter(FloatDistribution(first, last), quantiles=given)
 

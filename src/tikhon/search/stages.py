@@ -91,7 +91,7 @@ def make_stages(
         if used > fraction:
             notes.append(f"the stage of {fraction:g} of the rows uses {used:.3g}: fewer are too few to train on")
         own = [
-            (_latest(train, used) if ranks is None else _joined(train, ranks, used, codes), test)
+            (_latest(train, used) if ranks is None else _joined(train, ranks, used, codes, groups), test)
             for train, test in splits
         ]
         share = sum(len(rows) for rows, _ in own) / sum(len(train) for train, _ in splits)
@@ -126,7 +126,7 @@ def joining_ranks(n_rows: int, codes: NDArray[np.intp] | None, groups: Any, seed
 
 
 def _joined(
-    train: Indices, ranks: NDArray[np.float64], fraction: float, codes: NDArray[np.intp] | None
+    train: Indices, ranks: NDArray[np.float64], fraction: float, codes: NDArray[np.intp] | None, groups: Any
 ) -> Indices:  # fmt: skip
     """The training rows that have joined, in their order; of each class at least ``LEAST_OF_CLASS``, if it has them."""
     if fraction >= 1.0:
@@ -138,6 +138,9 @@ def _joined(
         places = np.flatnonzero(strata == stratum)
         first = places[np.argsort(of_train[places], kind="stable")[:LEAST_OF_CLASS]]
         taken[first] = True
+    if groups is not None:  # those of a class that was short bring their groups
+        names = np.asarray(groups)[train]
+        taken |= np.isin(names, names[taken])
     return train[taken]
 
 

@@ -4,6 +4,7 @@ A record is written once, when the trial is complete, by a single call: a search
 """
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -97,8 +98,8 @@ def recorded(study: optuna.Study) -> dict[int, Trial]:
 def _stored(score: Score) -> dict[str, Any]:
     return {
         "status": score.status,
-        "test": dict(score.test),
-        "train": dict(score.train),
+        "test": {name: value if math.isfinite(value) else None for name, value in score.test.items()},
+        "train": {name: value if math.isfinite(value) else None for name, value in score.train.items()},
         "fit_seconds": score.fit_seconds,
         "score_seconds": score.score_seconds,
         "problem": score.problem[-LONGEST_PROBLEM:],
@@ -106,11 +107,16 @@ def _stored(score: Score) -> dict[str, Any]:
     }
 
 
+def _number(stored: Any) -> float:
+    """Databases keep no NaN."""
+    return math.nan if stored is None else float(stored)
+
+
 def _restored(stored: dict[str, Any]) -> Score:
     return Score(
         status=stored["status"],
-        test={name: float(value) for name, value in stored["test"].items()},
-        train={name: float(value) for name, value in stored["train"].items()},
+        test={name: _number(value) for name, value in stored["test"].items()},
+        train={name: _number(value) for name, value in stored["train"].items()},
         fit_seconds=float(stored["fit_seconds"]),
         score_seconds=float(stored["score_seconds"]),
         problem=str(stored["problem"]),
