@@ -1,6 +1,7 @@
 """Multi-stage Bayesian search over any estimator, on Optuna: Wang et al. 2015, and beyond it.
 
-- ``multistage``: the estimator; ``budget`` and ``outcome`` are its first and last steps, ``callbacks`` those of scikit-learn.
+- ``multistage``: the estimator; ``given``, ``budget`` and ``outcome`` are its first and last steps,
+  ``callbacks`` those of scikit-learn.
 - ``coordinator``: the algorithm, one study for each stage; ``trials`` are their records.
 - ``space``: what users write, as distributions of Optuna; ``encoding``: these as points of the unit cube.
 - ``sampler``: the Gaussian process; ``samplers``: samplers by name.

@@ -9,13 +9,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from tikhon.errors import InputError, TuningWarning
@@ -24,6 +22,7 @@ from tikhon.search.budget import initial_points, trials_per_stage
 from tikhon.search.callbacks import TrialCallbacks, with_callbacks
 from tikhon.search.coordinator import Found, Plan, search
 from tikhon.search.evaluation import Work
+from tikhon.search.given import classes_of, named_scores, row_numbers, seed_of
 from tikhon.search.identity import check_same, digest
 from tikhon.search.outcome import best_index, rows_of, warnings_about, warnings_of_fits
 from tikhon.search.samplers import sampler_maker
@@ -296,15 +295,15 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
 
     def _plan(self, X: Any, y: Any, split_params: dict[str, Any], metric: Any) -> tuple[Plan, list[str]]:
         space = space_of(self.space, self.estimator.get_params(deep=True), self.rescale)
-        seed = _seed_of(self.random_state)
+        seed = seed_of(self.random_state)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        splits = [(_row_numbers(train), _row_numbers(test)) for train, test in cv.split(X, y, **split_params)]
+        splits = [(row_numbers(train), row_numbers(test)) for train, test in cv.split(X, y, **split_params)]
         if not splits:
             raise InputError(f"cv={self.cv!r} gives no splits")
         self.n_splits_ = len(splits)
         fractions = checked_fractions(self.stages)
         stages, notes = make_stages(
-            fractions, splits, n_rows=_num_samples(X), codes=_classes_of(self.estimator, y),
+            fractions, splits, n_rows=_num_samples(X), codes=classes_of(self.estimator, y),
             groups=split_params.get("groups"), seed=seed,
         )  # fmt: skip
         asked = trials_per_stage(self.n_trials, len(fractions), len(space.parameters), int(self.n_best))
@@ -342,7 +341,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
             "sampler": str(self.sampler),
             "share_trials": bool(self.share_trials),
             "random_state": plan.seed,
-            "scoring": _named_scores(self.scoring),
+            "scoring": named_scores(self.scoring),
             "optimised score": plan.metric,
             "return_train_score": bool(self.return_train_score),
             "splits": digest([stage.splits for stage in plan.stages]),
@@ -386,43 +385,6 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
-
-
-def _seed_of(random_state: Any) -> int:
-    if random_state is None:
-        return 0
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    raise InputError(f"random_state={random_state!r}: write a whole number, a generator of numpy or None")
-
-
-def _row_numbers(rows: Any) -> NDArray[np.intp]:
-    rows = np.asarray(rows)
-    numbers: NDArray[np.intp] = np.flatnonzero(rows) if rows.dtype == bool else rows
-    return numbers
-
-
-def _named_scores(scoring: Any) -> Any:
-    """Scores by name, or what tells one function from another."""
-    if isinstance(scoring, dict):
-        return {name: _named_scores(one) for name, one in scoring.items()}
-    if scoring is None or isinstance(scoring, str):
-        return scoring
-    return sorted(scoring) if isinstance(scoring, (list, tuple, set)) else digest(scoring)
-
-
-def _classes_of(estimator: Any, y: Any) -> NDArray[np.intp] | None:
-    """Class numbers of the rows, to keep the classes of every stage in proportion; None without single classes."""
-    if not is_classifier(estimator) or y is None:
-        return None
-    if type_of_target(y) not in ("binary", "multiclass"):
-        return None
-    codes: NDArray[np.intp] = np.unique(np.asarray(y), return_inverse=True)[1]
-    return codes
 
 
 def _log_trial(plan: Plan, stage: Stage, trial: Trial) -> None:
