@@ -134,7 +134,7 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
         MultiStageSearchCV(SVC(), SPACE, **settings).fit(X[:-1], y[:-1])
     with pytest.raises(InputError, match="X"):
         MultiStageSearchCV(SVC(), SPACE, **settings).fit(X + 1e-9, y)
-    with pytest.raises(InputError, match="estimator"):
+    with pytest.raises(InputError, match=r"estimator of 'tol': '0.0001' instead of '0.001'"):
         MultiStageSearchCV(SVC(tol=1e-4), SPACE, **settings).fit(X, y)
     with pytest.raises(InputError, match="space"):
         MultiStageSearchCV(SVC(), {"C": [1.0, 2.0]}, **settings).fit(X, y)

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from tikhon.errors import InputError
 from tikhon.search.identity import digest
+from tikhon.search.space import SCALARS
 
 
 def seed_of(random_state: Any) -> int:
@@ -37,6 +38,19 @@ def named_scores(scoring: Any) -> Any:
     if scoring is None or isinstance(scoring, str):
         return scoring
     return sorted(scoring) if isinstance(scoring, (list, tuple, set)) else digest(scoring)
+
+
+def settings_of(estimator: Any) -> dict[str, str]:
+    """The class and the parameters of an estimator, those of its parts included."""
+    parts = {"": estimator} | estimator.get_params(deep=True)
+    return {
+        name or "class": f"{type(value).__module__}.{type(value).__qualname__}"
+        if hasattr(value, "get_params")
+        else repr(value)
+        if isinstance(value, SCALARS)
+        else digest(value)
+        for name, value in parts.items()
+    }
 
 
 def classes_of(estimator: Any, y: Any) -> NDArray[np.intp] | None:

@@ -22,7 +22,7 @@ from tikhon.search.budget import initial_points, trials_per_stage
 from tikhon.search.callbacks import TrialCallbacks, with_callbacks
 from tikhon.search.coordinator import Found, Plan, search
 from tikhon.search.evaluation import Work
-from tikhon.search.given import classes_of, named_scores, row_numbers, seed_of
+from tikhon.search.given import classes_of, named_scores, row_numbers, seed_of, settings_of
 from tikhon.search.identity import check_same, digest
 from tikhon.search.outcome import best_index, rows_of, warnings_about, warnings_of_fits
 from tikhon.search.samplers import sampler_maker
@@ -327,7 +327,7 @@ class MultiStageSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn ha
         if self.storage is None:
             return {}
         return {
-            "estimator": digest(work.estimator),
+            "estimator": settings_of(work.estimator),
             "space": {
                 name: [repr(one.distribution), *([] if one.choices is None else [digest(one.examples)])]
                 for name, one in plan.space.parameters.items()
