@@ -151,9 +151,10 @@ def test_records_that_optuna_cannot_apply_are_refused(path, record):
         b"\n",
         b'{"cells": []}\n',
         bytes(1000),
-        b"\x7fELF\x02\x01" + os.urandom(5000),
-        b"\x1f\x8b\x08" + os.urandom(100),
+        b"\x7fELF\x02\x01" + random.Random(0).randbytes(5000),
+        b"\x1f\x8b\x08" + random.Random(1).randbytes(100),
     ],
+    ids=["letter", "letter x", "empty line", "JSON", "zeros", "program", "gzip"],
 )
 def test_files_that_are_no_journal_are_refused_and_left_alone(path, content):
     path.write_bytes(content)
