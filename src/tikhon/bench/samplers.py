@@ -198,11 +198,8 @@ def evaluate(made: Plan, rows: list[Row]) -> Evaluation:
         last = np.array([row["regrets"][-1] for row in own])
         low, median, high = np.quantile(last, (0.25, 0.5, 0.75))
         ours = np.array([row["regrets"][-1] for row in _of(rows, kind, function, OURS)])
-        p = (
-            float(wilcoxon(ours, last).pvalue)
-            if kind == "function" and sampler != OURS and (ours != last).any()
-            else None
-        )
+        differences = (ours - last)[ours != last] if kind == "function" else np.zeros(0)
+        p = float(wilcoxon(differences).pvalue) if len(differences) > 0 else None
         curves = np.array([row["regrets"] for row in own])
         entries.append(
             {
