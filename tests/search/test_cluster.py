@@ -66,7 +66,7 @@ def test_a_lost_worker_costs_time_only(client: Any, tmp_path: Any) -> None:
 @pytest.mark.slow
 def test_the_time_of_a_search_on_a_cluster_is_limited(client: Any) -> None:
     with pytest.warns(UserWarning, match="ran out of time"):
-        search = MultiStageSearchCV(SVC(), SPACE, client=client, timeout=3.0, **{**SETTINGS, "n_trials": 10_000}).fit(
+        search = MultiStageSearchCV(SVC(), SPACE, client=client, timeout=8.0, **{**SETTINGS, "n_trials": 10_000}).fit(
             X, y
         )
     assert search.ended_ == "timeout"

@@ -117,6 +117,7 @@ def test_a_trial_past_its_time_is_ended() -> None:
     assert search.best_params_ == {"seconds": 0.0}
 
 
+@pytest.mark.slow
 def test_the_time_of_a_search_is_limited() -> None:
     with pytest.warns(TuningWarning, match="ran out of time in stage"):
         search = MultiStageSearchCV(
@@ -124,7 +125,7 @@ def test_the_time_of_a_search_is_limited() -> None:
             {"seconds": stats.uniform(0.01, 0.01)},
             n_trials=[3, 10_000],
             n_best=2,
-            timeout=1.5,
+            timeout=4.0,
             cv=2,
             sampler="random",
         ).fit(X, y)
